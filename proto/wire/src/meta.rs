@@ -1,0 +1,144 @@
+//! What metad tells the others: views of its state, sent as upserts over the watch stream.
+//!
+//! Views are levels, not edges: a receiver that missed updates reads the newest view and knows all it needs.
+//! They hold decisions only; nobody recomputes them.
+
+use crate::topic::TopicConfig;
+use crate::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
+use serde::{Deserialize, Serialize};
+
+/// Who alone may begin a candidate (fix its start).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Binder {
+    /// The first segment of a range: it starts at offset 0 and has no prior.
+    Root,
+    /// The primary of the prior segment, at its switch.
+    Primary,
+    /// One recovery epoch of the prior segment.
+    Recovery(Epoch),
+}
+
+/// What `Prepare` fixed for ever: identity, place and quorum of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SegmentSpec {
+    pub id: SegmentId,
+    pub topic: TopicId,
+    pub range: RangeId,
+    /// The segment this one was prepared to follow; `None` for the first of a range.
+    pub prior: Option<SegmentId>,
+    /// 1 for the first candidate of `prior`, then counted up.
+    pub attempt: u32,
+    /// The first is the primary. Distinct nodes.
+    pub replicas: Vec<NodeId>,
+    pub ack_quorum: u8,
+    pub binder: Binder,
+    /// The topic's settings when the segment was prepared.
+    pub config: TopicConfig,
+}
+
+impl SegmentSpec {
+    /// The only writer the segment ever has.
+    pub fn primary(&self) -> NodeId {
+        *self.replicas.first().expect("Prepare is refused without replicas")
+    }
+
+    /// Replicas that recovery must hear: R - A + 1, so that it meets every ack quorum.
+    pub fn recovery_quorum(&self) -> usize {
+        self.replicas.len() - usize::from(self.ack_quorum) + 1
+    }
+}
+
+/// Where a segment stands in metad's committed state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SegmentState {
+    /// Placed; its replicas are opening it.
+    Planned,
+    /// Open on at least A replicas, empty, start not bound as far as metad knows.
+    Ready { open_on: Vec<NodeId> },
+    /// In the chain: its start is decided.
+    Open { start: Offset },
+    /// Its end and next are decided, for ever.
+    Sealed { start: Offset, end: Offset, next: SegmentId },
+    /// Not chosen; replicas delete it and confirm.
+    Reclaiming,
+    /// Every replica confirmed (or left the cluster). The id stays refused.
+    Reclaimed,
+}
+
+/// A recovery of a segment, as metad appointed it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Recovery {
+    pub epoch: Epoch,
+    pub agent: NodeId,
+    /// The agent's life when it was appointed: its right ends with it.
+    pub agent_incarnation: Incarnation,
+    /// The agent's own candidate, with `binder == Recovery(epoch)`.
+    pub candidate: SegmentId,
+    /// The start of the recovered segment, where metad knows it (it is in the chain).
+    pub start: Offset,
+}
+
+/// A segment as metad sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SegmentView {
+    pub spec: SegmentSpec,
+    pub state: SegmentState,
+    /// The life of the primary's process that reported `Ready`; only that process may write.
+    pub primary_incarnation: Option<Incarnation>,
+    /// The latest recovery of this segment, if any.
+    pub recovery: Option<Recovery>,
+    /// metad wants this candidate back: its binder answers `Released` if it is alive and has not switched to it.
+    pub release_asked: bool,
+    /// An operator's roll, a drain or a dead follower asks the primary to roll; compare with the last one acted on.
+    pub roll_requested: u32,
+}
+
+/// Liveness and policy of a segd node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    Live,
+    /// Takes no new segments; its primaries roll away.
+    Draining,
+    Dead,
+}
+
+/// A segd node as metad sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeView {
+    pub id: NodeId,
+    /// The name in its certificate, e.g. `segd-3`.
+    pub name: String,
+    /// QUIC address, `host:port`.
+    pub addr: String,
+    /// Failure domain; replicas spread over domains where there are enough.
+    pub domain: String,
+    pub incarnation: Incarnation,
+    pub state: NodeState,
+}
+
+/// A topic as metad sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TopicView {
+    pub id: TopicId,
+    pub name: String,
+    pub config: TopicConfig,
+    pub ranges: Vec<RangeId>,
+    pub deleted: bool,
+}
+
+/// One upsert of the watch stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MetaItem {
+    Topic(TopicView),
+    Segment(SegmentView),
+    Node(NodeView),
+}
+
+/// What changed at one version of metad's state. `reset` is true for a full snapshot: forget what you knew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetaUpdate {
+    pub version: u64,
+    pub reset: bool,
+    pub items: Vec<MetaItem>,
+}
