@@ -52,6 +52,25 @@ impl Epoch {
     pub const PRIMARY: Epoch = Epoch(0);
 }
 
+/// A moment on one process's monotonic clock, in microseconds. Comes in as an argument; the cores never read a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tick(pub u64);
+
+impl Tick {
+    /// The moment `micros` later.
+    #[must_use]
+    pub fn after_us(self, micros: u64) -> Tick {
+        Tick(self.0.saturating_add(micros))
+    }
+
+    /// Microseconds since `earlier`; 0 if it is not earlier.
+    #[must_use]
+    pub fn since(self, earlier: Tick) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
 /// W3C trace context in binary form: 16 bytes trace id, 8 bytes span id, 1 byte flags. Travels in frames and roll messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TraceContext {

@@ -15,4 +15,4 @@ pub mod table;
 pub mod topic;
 
 pub use error::{Certainty, ErrorCode, WireError};
-pub use ids::{Epoch, Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, TopicId, TraceContext};
+pub use ids::{Epoch, Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, Tick, TopicId, TraceContext};

@@ -11,7 +11,7 @@
 use crate::error::WireError;
 use crate::meta::Binder;
 use crate::table::TableSnapshot;
-use crate::{Epoch, Offset, RangeId, SegmentId};
+use crate::{Epoch, Offset, ProducerId, RangeId, SegmentId};
 use serde::{Deserialize, Serialize};
 
 /// Where a tail starts.
@@ -129,6 +129,15 @@ pub enum FromSegd {
     Error {
         error: WireError,
     },
+}
+
+/// What a primary measured and hands to its successor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pace {
+    pub rate_bytes_per_s: u64,
+    pub rate_records_per_s: u64,
+    /// p99 of announce-to-ready over recent rolls; 0: not measured yet.
+    pub roll_latency_us: u64,
 }
 
 /// The entry that fixes a segment's end. Takes no offset.
