@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod envelope;
 pub mod error;
+mod field;
 pub mod frame;
 pub mod ids;
 pub mod meta;
