@@ -11,7 +11,7 @@
 use crate::error::WireError;
 use crate::meta::Binder;
 use crate::table::TableSnapshot;
-use crate::{Epoch, Offset, ProducerId, RangeId, SegmentId};
+use crate::{Epoch, Offset, RangeId, SegmentId};
 use serde::{Deserialize, Serialize};
 
 /// Where a tail starts.

@@ -85,9 +85,10 @@ pub(super) fn open(section: &[u8], compression: Compression, max_bytes: usize) -
 }
 
 fn unlz4(section: &[u8], max_bytes: usize) -> Result<Vec<u8>, BatchError> {
-    check_one_frame(section).map_err(|fault| BatchError::Decompress(fault.to_owned()))?;
+    let most = check_one_frame(section).map_err(|fault| BatchError::Decompress(fault.to_owned()))?;
     let mut decoder = FrameDecoder::new(section);
-    let mut out = Vec::new();
+    // Reserved once, so that no second buffer stands beside it while it grows.
+    let mut out = Vec::with_capacity(most.min(max_bytes));
     loop {
         let block = decoder.fill_buf().map_err(|e| BatchError::Decompress(e.to_string()))?;
         if block.is_empty() {
@@ -95,10 +96,6 @@ fn unlz4(section: &[u8], max_bytes: usize) -> Result<Vec<u8>, BatchError> {
         }
         let len = block.len();
         BatchError::bound("bytes of records once decompressed", out.len() + len, max_bytes)?;
-        // Doubles, but never past the bound.
-        if out.capacity() - out.len() < len {
-            out.reserve_exact(len.max(out.len()).min(max_bytes - out.len()));
-        }
         out.extend_from_slice(block);
         decoder.consume(len);
     }
@@ -110,18 +107,20 @@ fn unlz4(section: &[u8], max_bytes: usize) -> Result<Vec<u8>, BatchError> {
 }
 
 /// Walks the frame's structure: exactly one frame, whole, with its end mark, and nothing after it. The decoder alone would
-/// take a frame that lacks its end.
-fn check_one_frame(section: &[u8]) -> Result<(), &'static str> {
+/// take a frame that lacks its end. Returns the most bytes it can decompress to.
+fn check_one_frame(section: &[u8]) -> Result<usize, &'static str> {
     const MAGIC: u32 = 0x184D_2204;
     const CUT: &str = "the frame is cut short";
     const UNCOMPRESSED_BIT: u32 = 1 << 31;
+    /// A byte of a block stands for at most so many: it can lengthen a match by 255.
+    const MOST_OF_A_BYTE: usize = 255;
     if section.len() < 7 {
         return Err(CUT);
     }
     if u32::from_le_bytes(field(section, 0)) != MAGIC {
         return Err("not an LZ4 frame");
     }
-    let flags = section[4];
+    let [flags, descriptor] = field(section, 4);
     let (independent, block_sums, content_size, content_sum, dictionary) =
         (flags & 0x20 != 0, flags & 0x10 != 0, flags & 0x08 != 0, flags & 0x04 != 0, flags & 0x01 != 0);
     if dictionary {
@@ -130,6 +129,14 @@ fn check_one_frame(section: &[u8]) -> Result<(), &'static str> {
     if !independent {
         return Err("linked blocks are not supported; compress with independent blocks");
     }
+    let block_size = match descriptor >> 4 & 0b111 {
+        4 => 64 << 10,
+        5 => 256 << 10,
+        6 => 1 << 20,
+        7 => 4 << 20,
+        _ => return Err("unknown block size"),
+    };
+    let mut most = 0usize;
     let mut at = 7 + if content_size { 8 } else { 0 };
     loop {
         if section.len() < at + 4 {
@@ -140,12 +147,14 @@ fn check_one_frame(section: &[u8]) -> Result<(), &'static str> {
         if block == 0 {
             break;
         }
-        at += (block & !UNCOMPRESSED_BIT) as usize + if block_sums { 4 } else { 0 };
+        let block_len = (block & !UNCOMPRESSED_BIT) as usize;
+        most = most.saturating_add(block_len.saturating_mul(MOST_OF_A_BYTE).min(block_size));
+        at += block_len + if block_sums { 4 } else { 0 };
     }
     at += if content_sum { 4 } else { 0 };
     match section.len().cmp(&at) {
         std::cmp::Ordering::Less => Err(CUT),
-        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Equal => Ok(most),
         std::cmp::Ordering::Greater => Err("bytes follow the frame"),
     }
 }

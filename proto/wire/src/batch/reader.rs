@@ -50,7 +50,11 @@ pub fn records(batch: &Bytes) -> Result<Vec<Record>, BatchError> {
     let section = batch.slice(BATCH_HEADER_LEN..);
     let section = match compress::open(&section, header.compression, limits.max_uncompressed_bytes)? {
         Cow::Borrowed(_) => section.clone(),
-        Cow::Owned(opened) => Bytes::from(opened),
+        Cow::Owned(mut opened) => {
+            // Records may live long: they keep this buffer, so it keeps no spare room.
+            opened.shrink_to_fit();
+            Bytes::from(opened)
+        }
     };
     // A record takes at least 7 bytes, so a lying count reserves no more than the bytes can bear.
     let mut out = Vec::with_capacity((header.record_count as usize).min(section.len() / 7));
