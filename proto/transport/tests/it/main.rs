@@ -1,0 +1,10 @@
+//! Over real sockets on loopback: certificates, frames, flow control, gRPC, metrics.
+
+#![allow(clippy::unwrap_used)]
+
+mod frames;
+mod grpc;
+mod http;
+mod quic;
+mod sender;
+mod world;
