@@ -1,0 +1,176 @@
+//! The replicated state: a function of the committed log alone (R11).
+//!
+//! `apply` checks first and changes after, so that a refused command changes nothing but the version. Each kind of
+//! command has its file; the few transitions of a segment are all in `transitions`. No clock, no randomness, no hash maps.
+
+mod cluster;
+mod invariants;
+mod prepare;
+mod read;
+mod reclaim;
+pub(crate) mod records;
+mod roll;
+mod snapshot;
+mod topics;
+mod transitions;
+
+pub use invariants::Violation;
+pub use read::RangeView;
+pub use snapshot::RestoreError;
+
+use crate::command::{Command, Outcome, Refusal};
+use crate::limits::Limits;
+use records::{Node, Range, Segment, Topic};
+use seam_wire::meta::MetaItem;
+use seam_wire::{NodeId, RangeId, SegmentId, TopicId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many candidates there were, and what became of them: `made == used + reclaimed + open` (R10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Counters {
+    pub made: u64,
+    /// Chosen: they entered a chain.
+    pub used: u64,
+    /// Not chosen, and gone from every disk.
+    pub reclaimed: u64,
+    /// Planned, ready or being reclaimed.
+    pub open: u64,
+}
+
+/// metad's state. Cheap to read, `Clone + Eq + Hash` so that a model checker can hold it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Meta {
+    version: u64,
+    limits: Limits,
+    pub(crate) next_topic: u64,
+    next_range: u64,
+    next_segment: u64,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
+    pub(crate) topics: BTreeMap<TopicId, Topic>,
+    names: BTreeMap<String, TopicId>,
+    pub(crate) ranges: BTreeMap<RangeId, Range>,
+    pub(crate) segments: BTreeMap<SegmentId, Segment>,
+    /// Segments in state `Reclaiming`.
+    reclaiming: BTreeSet<SegmentId>,
+    counters: Counters,
+}
+
+/// What a command did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    pub outcome: Outcome,
+    /// The views that changed, as they are now: nodes, topics, segments, each by id. Empty for a refused command.
+    pub items: Vec<MetaItem>,
+}
+
+/// Ids touched by one command.
+#[derive(Debug, Default)]
+struct Changes {
+    nodes: BTreeSet<NodeId>,
+    topics: BTreeSet<TopicId>,
+    segments: BTreeSet<SegmentId>,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.topics.is_empty() && self.segments.is_empty()
+    }
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta::new(Limits::default())
+    }
+}
+
+impl Meta {
+    /// The empty state. Every member must start with the same limits.
+    pub fn new(limits: Limits) -> Self {
+        Meta {
+            version: 0,
+            limits,
+            next_topic: 1,
+            next_range: 1,
+            next_segment: 1,
+            nodes: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            names: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            reclaiming: BTreeSet::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Applies the next command of the log. Total: any command in any state has an outcome.
+    ///
+    /// # Panics
+    /// When an invariant is broken: going on would spread the damage.
+    pub fn apply(&mut self, command: &Command) -> Applied {
+        self.version += 1;
+        let mut changes = Changes::default();
+        let outcome = match self.dispatch(command, &mut changes) {
+            Ok(outcome) => outcome,
+            Err(why) => {
+                assert!(changes.is_empty(), "a refused command changes nothing: {command:?} changed {changes:?}");
+                Outcome::Refused { why }
+            }
+        };
+        self.assert_after(&changes, command);
+        Applied { outcome, items: self.items(&changes) }
+    }
+
+    fn dispatch(&mut self, command: &Command, ch: &mut Changes) -> Result<Outcome, Refusal> {
+        match command {
+            Command::RegisterNode { id, name, addr, domain, incarnation } => {
+                self.register_node(*id, name, addr, domain, *incarnation, ch)
+            }
+            Command::SetNodeState { id, incarnation, state } => self.set_node_state(*id, *incarnation, *state, ch),
+            Command::CreateTopic { id, name, config, placements } => {
+                self.create_topic(*id, name, config, placements, ch)
+            }
+            Command::AlterTopic { topic, expected, config } => self.alter_topic(*topic, expected, config, ch),
+            Command::DeleteTopic { topic } => self.delete_topic(*topic, ch),
+            Command::PrepareRoot { range, attempt, replicas } => self.prepare_root(*range, *attempt, replicas, ch),
+            Command::Prepare { prior, attempt, replicas } => self.prepare(*prior, *attempt, replicas, ch),
+            Command::MarkReady { segment, open_on, incarnation, commit_us, open_us } => {
+                self.mark_ready(*segment, open_on, *incarnation, (*commit_us, *open_us), ch)
+            }
+            Command::AskRelease { segment } => self.ask_release(*segment, ch),
+            Command::Released { segment, node, incarnation } => self.released(*segment, *node, *incarnation, ch),
+            Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas } => {
+                self.recover(*segment, (*agent, *agent_incarnation), *expected_epoch, replicas, ch)
+            }
+            Command::CommitRoll { segment, end, next, by, stats, ready_us } => {
+                self.commit_roll(*segment, *end, *next, *by, (*stats, *ready_us), ch)
+            }
+            Command::ConfirmReclaimed { segment, node } => self.confirm_reclaimed(*segment, *node, ch),
+            Command::RequestRoll { segment, expected } => self.request_roll(*segment, *expected, ch),
+            Command::GateOpened { segment, gate_us, first_commit_us } => {
+                self.gate_opened(*segment, *gate_us, *first_commit_us)
+            }
+            Command::RollRecorded { segment, record_us } => self.roll_recorded(*segment, *record_us),
+        }
+    }
+
+    fn items(&self, ch: &Changes) -> Vec<MetaItem> {
+        let nodes = ch.nodes.iter().filter_map(|id| self.node(*id).cloned().map(MetaItem::Node));
+        let topics = ch.topics.iter().filter_map(|id| self.topic(*id).map(MetaItem::Topic));
+        let segments = ch.segments.iter().filter_map(|id| self.segment(*id).map(MetaItem::Segment));
+        nodes.chain(topics).chain(segments).collect()
+    }
+
+    pub(crate) fn seg(&self, id: SegmentId) -> Result<&Segment, Refusal> {
+        self.segments.get(&id).ok_or(Refusal::UnknownSegment(id))
+    }
+
+    /// A segment that a record names: its presence is an invariant, since segments are never removed.
+    pub(crate) fn known(&self, id: SegmentId) -> &Segment {
+        self.segments.get(&id).expect("segments are never removed from the state")
+    }
+
+    fn known_mut(&mut self, id: SegmentId) -> &mut Segment {
+        self.segments.get_mut(&id).expect("segments are never removed from the state")
+    }
+}

@@ -1,0 +1,212 @@
+//! Commands that make candidates and see them ready: for a range's beginning, for the primary of a segment, for a recovery.
+//!
+//! Each candidate has one binder, fixed here (R13).
+
+use super::records::Segment;
+use super::{Changes, Meta};
+use crate::command::{Outcome, Refusal};
+use seam_wire::meta::{Binder, NodeState, Recovery, SegmentState};
+use seam_wire::topic::TopicConfig;
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId};
+
+impl Meta {
+    pub(super) fn prepare_root(
+        &mut self,
+        range: RangeId,
+        attempt: u32,
+        replicas: &[NodeId],
+        ch: &mut Changes,
+    ) -> Result<Outcome, Refusal> {
+        let record = self.ranges.get(&range).ok_or(Refusal::UnknownRange(range))?;
+        let config = self.live_config(range)?;
+        if let Some(segment) = self.same_attempt(&record.roots, attempt, replicas, Binder::Root) {
+            return Ok(Outcome::Prepared { segment });
+        }
+        if let Some(head) = record.head {
+            return Err(Refusal::RangeOpen { range, head });
+        }
+        next_attempt(record.root_attempts, attempt)?;
+        self.check_replicas(replicas, config, config.ack_quorum)?;
+        // metad itself is the binder of a first segment (it opens only by `MarkReady`), so it needs nobody's release.
+        let waiting: Vec<SegmentId> = record.roots.iter().copied().filter(|s| self.known(*s).is_candidate()).collect();
+        let surplus = (waiting.len() + 1).saturating_sub(self.limits.candidates as usize);
+        self.reclaim_trees(waiting[..surplus].to_vec(), ch);
+        let segment = self.make_candidate(range, None, replicas, Binder::Root, ch);
+        Ok(Outcome::Prepared { segment })
+    }
+
+    pub(super) fn prepare(
+        &mut self,
+        prior: SegmentId,
+        attempt: u32,
+        replicas: &[NodeId],
+        ch: &mut Changes,
+    ) -> Result<Outcome, Refusal> {
+        let before = self.seg(prior)?;
+        let config = self.live_config(before.range)?;
+        if let Some(segment) = self.same_attempt(&before.candidates, attempt, replicas, Binder::Primary) {
+            return Ok(Outcome::Prepared { segment });
+        }
+        match before.state {
+            SegmentState::Ready { .. } | SegmentState::Open { .. } => {}
+            SegmentState::Sealed { end, next, .. } => {
+                return Err(Refusal::Decided { segment: prior, end, next });
+            }
+            SegmentState::Planned | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+                return Err(wrong_state(prior, before));
+            }
+        }
+        next_attempt(before.attempts, attempt)?;
+        let of_primary = |s: &&SegmentId| self.known(**s).binder == Binder::Primary;
+        let unreclaimed = before.candidates.iter().filter(of_primary).count();
+        let waiting = before.candidates.iter().filter(of_primary).filter(|s| self.known(**s).is_candidate()).count();
+        for (count, limit) in [(waiting, self.limits.candidates), (unreclaimed, self.limits.unreclaimed)] {
+            if count >= limit as usize {
+                return Err(Refusal::TooManyCandidates { prior, limit });
+            }
+        }
+        self.check_replicas(replicas, config, config.ack_quorum)?;
+        let range = before.range;
+        let segment = self.make_candidate(range, Some(prior), replicas, Binder::Primary, ch);
+        Ok(Outcome::Prepared { segment })
+    }
+
+    /// Appoints an agent. The candidate of the epoch before is taken back at once: only that epoch could begin it, and
+    /// from now on nothing of that epoch can choose it, since `CommitRoll` finds it reclaimed.
+    pub(super) fn recover(
+        &mut self,
+        id: SegmentId,
+        (agent, agent_incarnation): (NodeId, Incarnation),
+        expected_epoch: Epoch,
+        replicas: &[NodeId],
+        ch: &mut Changes,
+    ) -> Result<Outcome, Refusal> {
+        let segment = self.seg(id)?;
+        let config = self.live_config(segment.range)?;
+        if let Some(r) = &segment.recovery {
+            let is_repeat = r.epoch.0 == expected_epoch.0 + 1
+                && (r.agent, r.agent_incarnation) == (agent, agent_incarnation)
+                && self.known(r.candidate).replicas == replicas;
+            if is_repeat {
+                return Ok(Outcome::Appointed { epoch: r.epoch, candidate: r.candidate });
+            }
+        }
+        let start = match segment.state {
+            SegmentState::Open { start } => start,
+            SegmentState::Sealed { end, next, .. } => return Err(Refusal::Decided { segment: id, end, next }),
+            SegmentState::Planned | SegmentState::Ready { .. } => return Err(Refusal::NotInChain { segment: id }),
+            SegmentState::Reclaiming | SegmentState::Reclaimed => return Err(wrong_state(id, segment)),
+        };
+        if segment.epoch() != expected_epoch {
+            return Err(Refusal::WrongEpoch { segment: id, current: segment.epoch(), given: expected_epoch });
+        }
+        if !segment.replicas.contains(&agent) {
+            return Err(Refusal::NotAReplica { segment: id, agent });
+        }
+        self.check_life(agent, agent_incarnation)?;
+        self.check_replicas(replicas, config, config.ack_quorum)?;
+        let epoch = Epoch(expected_epoch.0 + 1);
+        let range = segment.range;
+        let superseded: Vec<SegmentId> = segment.recovery.iter().map(|r| r.candidate).collect();
+        self.reclaim_trees(superseded, ch);
+        let candidate = self.make_candidate(range, Some(id), replicas, Binder::Recovery(epoch), ch);
+        let recovery = Recovery { epoch, agent, agent_incarnation, candidate, start };
+        self.known_mut(id).recovery = Some(Box::new(recovery));
+        ch.segments.insert(id);
+        Ok(Outcome::Appointed { epoch, candidate })
+    }
+
+    pub(super) fn mark_ready(
+        &mut self,
+        id: SegmentId,
+        open_on: &[NodeId],
+        incarnation: Incarnation,
+        (commit_us, open_us): (u64, u64),
+        ch: &mut Changes,
+    ) -> Result<Outcome, Refusal> {
+        let segment = self.seg(id)?;
+        if matches!(segment.state, SegmentState::Reclaiming | SegmentState::Reclaimed) {
+            return Err(wrong_state(id, segment));
+        }
+        // The right to write ends with the process that reported `Ready` (V4).
+        if let Some(current) = segment.primary_incarnation.filter(|i| *i != incarnation) {
+            return Err(Refusal::StaleIncarnation { node: segment.primary(), current, given: incarnation });
+        }
+        let known_open: &[NodeId] = match &segment.state {
+            SegmentState::Ready { open_on } => open_on,
+            SegmentState::Planned => &[],
+            SegmentState::Open { .. } if segment.primary_incarnation.is_none() => &[],
+            SegmentState::Open { .. }
+            | SegmentState::Sealed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => return Ok(Outcome::Done),
+        };
+        let union: Vec<NodeId> =
+            segment.replicas.iter().copied().filter(|n| open_on.contains(n) || known_open.contains(n)).collect();
+        if segment.is_ready() && union == known_open {
+            return Ok(Outcome::Done);
+        }
+        self.check_life(segment.primary(), incarnation)?;
+        if !open_on.contains(&segment.primary()) || union.len() < usize::from(segment.ack_quorum) {
+            let why = format!("open on {open_on:?}, but {} with its primary are needed", segment.ack_quorum);
+            return Err(Refusal::BadReplicas(why));
+        }
+        let (range, binder) = (segment.range, segment.binder);
+        let (is_candidate, was_planned) = (segment.is_candidate(), segment.state == SegmentState::Planned);
+        let segment = self.known_mut(id);
+        segment.primary_incarnation = Some(incarnation);
+        if was_planned {
+            segment.phases.commit_us = commit_us;
+            segment.phases.open_us = open_us;
+        }
+        if is_candidate {
+            segment.state = SegmentState::Ready { open_on: union };
+        }
+        ch.segments.insert(id);
+        if binder == Binder::Root && is_candidate {
+            self.choose(id, Offset(0), ch);
+            let others = self.ranges.get(&range).expect("a segment has its range").roots.clone();
+            self.reclaim_trees(others, ch);
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The settings of a range's topic, unless it is deleted.
+    fn live_config(&self, range: RangeId) -> Result<&TopicConfig, Refusal> {
+        let record = self.ranges.get(&range).ok_or(Refusal::UnknownRange(range))?;
+        let topic = self.topics.get(&record.topic).ok_or(Refusal::UnknownTopic(record.topic))?;
+        if topic.deleted { Err(Refusal::TopicDeleted { topic: record.topic }) } else { Ok(topic.config()) }
+    }
+
+    fn same_attempt(
+        &self,
+        among: &[SegmentId],
+        attempt: u32,
+        replicas: &[NodeId],
+        binder: Binder,
+    ) -> Option<SegmentId> {
+        let same = |s: &Segment| s.attempt == attempt && s.replicas == replicas && s.binder == binder;
+        among.iter().copied().find(|id| same(self.known(*id)))
+    }
+
+    /// The node lives, in this very life.
+    pub(super) fn check_life(&self, id: NodeId, incarnation: Incarnation) -> Result<(), Refusal> {
+        let node = self.nodes.get(&id).ok_or(Refusal::UnknownNode(id))?;
+        if node.view.incarnation != incarnation {
+            let current = node.view.incarnation;
+            return Err(Refusal::StaleIncarnation { node: id, current, given: incarnation });
+        }
+        match node.view.state {
+            NodeState::Live | NodeState::Draining => Ok(()),
+            NodeState::Dead => Err(Refusal::NodeDead { node: id }),
+        }
+    }
+}
+
+fn next_attempt(last: u32, given: u32) -> Result<(), Refusal> {
+    if given == last + 1 { Ok(()) } else { Err(Refusal::WrongAttempt { expected: last + 1, given }) }
+}
+
+pub(super) fn wrong_state(id: SegmentId, segment: &Segment) -> Refusal {
+    Refusal::WrongState { segment: id, state: segment.state_name().to_owned() }
+}
