@@ -64,10 +64,16 @@ fn flush(provider: &SdkTracerProvider) {
 /// Starts logging, and tracing where a collector is named. `service` is the program (`segd`), `instance` its name in
 /// the cluster (`segd-3`). Call it inside the runtime.
 pub fn init(service: &'static str, instance: &str) -> Result<TelemetryGuard, TelemetryError> {
-    let provider = match env::var(ENDPOINT) {
-        Ok(endpoint) if !endpoint.is_empty() => Some(provider(service, instance, endpoint)?),
-        Ok(_) | Err(_) => None,
-    };
+    init_with(service, instance, env::var(ENDPOINT).ok().filter(|endpoint| !endpoint.is_empty()))
+}
+
+/// `init` with the collector given by the caller instead of the environment; `None`: no traces.
+pub fn init_with(
+    service: &'static str,
+    instance: &str,
+    collector: Option<String>,
+) -> Result<TelemetryGuard, TelemetryError> {
+    let provider = collector.map(|endpoint| provider(service, instance, endpoint)).transpose()?;
     let traces = match &provider {
         Some(provider) => {
             Some(tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(filter()?))
