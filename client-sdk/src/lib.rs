@@ -1,1 +1,29 @@
-//! Under construction.
+//! The client of Seamlog: a distributed log whose write head moves from segment to segment unnoticed.
+//!
+//! [`Client`] is the way in: [`Client::producer`] writes, [`Client::consumer`] reads, [`Client::admin`] makes topics and
+//! looks at the cluster. Connections are made when needed, kept, and made again when they break; every call has a
+//! deadline; errors say what they know ([`SendError`], [`ConsumeError`], [`Error`]).
+//!
+//! Decisions are taken in the crate `client-core`, which does no I/O; this one carries them out.
+
+mod admin;
+mod client;
+mod config;
+mod consumer;
+mod error;
+mod producer;
+mod record;
+
+pub use admin::{Admin, AlterTopic, NodeInfo, RangeInfo, RollRecord, SegmentInfo, Status, TopicInfo};
+pub use client::{Client, Offsets};
+pub use client_core::SendError;
+pub use config::{ClientConfig, DevConfig, Peer};
+pub use consumer::{BatchConsumer, ConsumedBatch, Consumer, ConsumerBuilder, ReadFrom};
+pub use error::{ConsumeError, Error};
+pub use producer::{Completion, MAX_IN_FLIGHT, Producer, ProducerBuilder, SendHandle};
+pub use record::{Ack, ConsumedRecord, Record};
+pub use seam_transport::TlsPaths;
+pub use seam_transport::quic::QuicConfig;
+pub use seam_wire::batch::Compression;
+pub use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
+pub use seam_wire::{Certainty, ErrorCode, Offset, WireError};

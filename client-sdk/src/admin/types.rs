@@ -1,0 +1,114 @@
+//! What administration answers, as plain data. Durations in microseconds unless the name says otherwise.
+
+use seam_wire::topic::{Anticipation, Placement, TopicConfig};
+use serde::{Deserialize, Serialize};
+
+/// Settings to change; `None` keeps the value. They hold from the next prepared segment on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlterTopic {
+    pub placement: Option<Placement>,
+    pub anticipation: Option<Anticipation>,
+    pub segment_bytes: Option<u64>,
+    pub segment_records: Option<u64>,
+    pub max_age_ms: Option<u64>,
+}
+
+/// A topic with its ranges and their chains of segments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicInfo {
+    pub id: u64,
+    pub name: String,
+    pub config: TopicConfig,
+    pub ranges: Vec<RangeInfo>,
+}
+
+/// A range: its chain in order, then its candidates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeInfo {
+    pub id: u64,
+    pub index: u32,
+    pub segments: Vec<SegmentInfo>,
+}
+
+/// A segment as metad knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentInfo {
+    pub id: u64,
+    /// `planned`, `ready`, `open`, `sealed`, `reclaiming` or `reclaimed`.
+    pub state: String,
+    pub start: Option<u64>,
+    /// The offset after the last record.
+    pub end: Option<u64>,
+    pub next: Option<u64>,
+    pub prior: Option<u64>,
+    /// Node ids, the primary first.
+    pub replicas: Vec<u32>,
+    pub ack_quorum: u32,
+    pub attempt: u32,
+}
+
+/// A segd node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeInfo {
+    pub id: u32,
+    pub name: String,
+    pub addr: String,
+    /// Failure domain.
+    pub domain: String,
+    pub state: String,
+    pub incarnation: u64,
+    pub free_bytes: u64,
+    pub write_bytes_per_s: u64,
+    /// Segments it writes.
+    pub primaries: u32,
+    /// Segments it holds a copy of.
+    pub replicas: u32,
+    pub heartbeat_age_ms: u64,
+}
+
+/// One roll of a range. Durations of metad are on its leader's clock, the rest on the primaries'.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollRecord {
+    pub range: u64,
+    pub segment: u64,
+    pub next: u64,
+    pub start: u64,
+    /// The offset after the last of `segment`: the start of `next`.
+    pub end: u64,
+    pub by_recovery: bool,
+    /// No successor was ready at the hard cap.
+    pub not_ready: bool,
+    pub appends_waited: u64,
+    pub overrun_bytes: u64,
+    pub soft_mark_bytes: u64,
+    pub bytes: u64,
+    pub rate_bytes_per_s: u64,
+    pub announce_us: u64,
+    pub commit_us: u64,
+    pub open_us: u64,
+    pub ready_us: u64,
+    pub slack_us: u64,
+    pub switch_us: u64,
+    pub seal_us: u64,
+    pub begin_us: u64,
+    pub gate_us: u64,
+    pub record_us: u64,
+    pub announce_to_ready_us: u64,
+}
+
+/// What a metad member says of itself and the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The member that answered.
+    pub name: String,
+    /// Empty while there is none.
+    pub leader: String,
+    pub term: u64,
+    pub version: u64,
+    pub log_bytes: u64,
+    pub candidates_made: u64,
+    pub candidates_used: u64,
+    pub candidates_reclaimed: u64,
+    pub candidates_open: u64,
+    pub members: Vec<String>,
+}

@@ -1,0 +1,79 @@
+//! Settings of a consumer, their defaults and bounds.
+
+use super::{BatchConsumer, Consumer};
+use crate::client::Client;
+use crate::error::Error;
+use seam_wire::Offset;
+
+/// Where a consumer starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The first offset there is (default).
+    #[default]
+    Earliest,
+    /// What is written from now on.
+    Latest,
+    /// This offset. Of all ranges, if the consumer reads more than one.
+    Offset(Offset),
+}
+
+/// Settings of a consumer.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub range: Option<u32>,
+    pub from: ReadFrom,
+    pub follow: bool,
+    pub max_buffer_bytes: u64,
+}
+
+/// Configures a [`Consumer`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct ConsumerBuilder {
+    client: Client,
+    topic: String,
+    settings: Settings,
+}
+
+impl ConsumerBuilder {
+    pub(crate) fn new(client: Client, topic: String) -> Self {
+        let settings = Settings { range: None, from: ReadFrom::Earliest, follow: true, max_buffer_bytes: 16 << 20 };
+        ConsumerBuilder { client, topic, settings }
+    }
+
+    /// Reads only the range of this index. Default: all ranges, each in its order, merged as they come.
+    pub fn range(mut self, index: u32) -> Self {
+        self.settings.range = Some(index);
+        self
+    }
+
+    /// Where to start. Default: earliest.
+    pub fn from(mut self, from: ReadFrom) -> Self {
+        self.settings.from = from;
+        self
+    }
+
+    /// Whether to wait for new records. `false`: the stream ends at the committed end found at its opening. Default true.
+    pub fn follow(mut self, follow: bool) -> Self {
+        self.settings.follow = follow;
+        self
+    }
+
+    /// Bytes the cluster may send ahead of the reader. 64 KiB and more, default 16 MiB. One frame and one decoded batch
+    /// come on top.
+    pub fn max_buffer_bytes(mut self, bytes: u64) -> Self {
+        self.settings.max_buffer_bytes = bytes;
+        self
+    }
+
+    /// Starts reading records. Streams are opened when the consumer is first polled.
+    pub async fn build(self) -> Result<Consumer, Error> {
+        Ok(Consumer::new(self.build_batches().await?))
+    }
+
+    /// Starts reading whole batches: verified, not decoded.
+    pub async fn build_batches(self) -> Result<BatchConsumer, Error> {
+        let ConsumerBuilder { client, topic, settings } = self;
+        BatchConsumer::start(client, topic, settings).await
+    }
+}

@@ -1,0 +1,108 @@
+//! Settings of a producer, their defaults and bounds.
+
+use super::{Completion, Producer};
+use crate::client::Client;
+use crate::error::Error;
+use seam_wire::batch::Compression;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Batches that may be in flight per range: as many as segd remembers of a producer.
+pub const MAX_IN_FLIGHT: usize = 16;
+
+pub(crate) type CompletionSink = Arc<dyn Fn(Completion) + Send + Sync>;
+
+/// Settings of a producer.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub linger: Duration,
+    pub max_batch_bytes: usize,
+    pub max_in_flight: usize,
+    pub max_buffer_bytes: usize,
+    pub compression: Compression,
+    pub deadline: Duration,
+    pub on_complete: Option<CompletionSink>,
+}
+
+/// Configures a [`Producer`].
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct ProducerBuilder {
+    client: Client,
+    topic: String,
+    settings: Settings,
+}
+
+impl fmt::Debug for ProducerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProducerBuilder").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+impl ProducerBuilder {
+    pub(crate) fn new(client: Client, topic: String) -> Self {
+        let settings = Settings {
+            linger: Duration::from_millis(1),
+            max_batch_bytes: 1 << 20,
+            max_in_flight: 8,
+            max_buffer_bytes: 64 << 20,
+            compression: Compression::None,
+            deadline: Duration::from_secs(30),
+            on_complete: None,
+        };
+        ProducerBuilder { client, topic, settings }
+    }
+
+    /// How long a record may wait for others to share its batch. 0: none waits, what is queued goes together.
+    /// Default 1 ms.
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.settings.linger = linger;
+        self
+    }
+
+    /// Largest batch, before compression. 1 KiB to 8 MiB, default 1 MiB. A larger single record is refused.
+    pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_batch_bytes = bytes;
+        self
+    }
+
+    /// Batches in flight per range, 1 to [`MAX_IN_FLIGHT`], default 8.
+    pub fn max_in_flight(mut self, batches: usize) -> Self {
+        self.settings.max_in_flight = batches;
+        self
+    }
+
+    /// Bytes taken and not acknowledged yet, all ranges together. At the limit `send` waits and the others refuse.
+    /// Default 64 MiB.
+    pub fn max_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_buffer_bytes = bytes;
+        self
+    }
+
+    /// Default none.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.settings.compression = compression;
+        self
+    }
+
+    /// How long after it was taken a record has its outcome at the latest, whatever happens. Default 30 s.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = deadline;
+        self
+    }
+
+    /// Called with the outcome of each record sent with [`Producer::send_due`], on a task of the producer: it must not
+    /// block.
+    pub fn on_complete(mut self, sink: impl Fn(Completion) + Send + Sync + 'static) -> Self {
+        self.settings.on_complete = Some(Arc::new(sink));
+        self
+    }
+
+    /// Asks metad how many ranges the topic has, and starts the producer. Streams to routers are opened at once, but not
+    /// waited for.
+    pub async fn build(self) -> Result<Producer, Error> {
+        let ProducerBuilder { client, topic, settings } = self;
+        Producer::start(client, topic, settings).await
+    }
+}
