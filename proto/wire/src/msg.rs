@@ -136,7 +136,7 @@ pub enum FromSegd {
 pub struct Pace {
     pub rate_bytes_per_s: u64,
     pub rate_records_per_s: u64,
-    /// p99 of announce-to-ready over recent rolls; 0: not measured yet.
+    /// Announce-to-ready of recent rolls, a decaying maximum; 0: not measured yet.
     pub roll_latency_us: u64,
 }
 
@@ -212,11 +212,19 @@ pub enum Peer {
     Pong {
         nonce: u64,
     },
-    /// P's producer table ahead of the switch; replaces what came before.
+    /// N's producer table as of `end`: ahead of the switch from P, or from any of N's replicas on `TableRequest`.
+    /// Replaces what came before.
     Table {
+        prior: SegmentId,
+        end: Offset,
         snapshot: TableSnapshot,
     },
-    /// Fixes M's start. Repeated until `Begun`. `delta` holds the entries changed since the last `Table`; `removed` those gone.
+    /// M's primary, begun without P (by `SealHeld` or metad), asks a replica of N for the table at N's end.
+    TableRequest {
+        prior: SegmentId,
+    },
+    /// Fixes M's start. Repeated until `Begun`. `delta` holds the entries changed since the last `Table`; `removed` those
+    /// gone. `pace` hands on what P measured, so that M's first soft mark is not blind.
     Begin {
         prior: SegmentId,
         binder: Binder,
@@ -224,6 +232,7 @@ pub enum Peer {
         delta: TableSnapshot,
         removed: Vec<crate::ProducerId>,
         table_hash: u64,
+        pace: Pace,
     },
     Begun {
         start: Offset,

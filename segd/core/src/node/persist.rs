@@ -1,0 +1,105 @@
+//! Journal writes and what their completion allows: replies leave only after what they rely on is durable.
+
+use super::{Node, Outbox, TimerKey};
+use crate::io::{Durability, Effect, Token, Write};
+use seam_wire::msg::Peer;
+use seam_wire::{Epoch, NodeId, Offset, SegmentId, Tick};
+
+/// What waits for a journal write.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PendingWrite {
+    Header,
+    Records { epoch: Epoch, to: Offset, seal: bool, writer: NodeId },
+    Promise { epoch: Epoch },
+    Decided,
+}
+
+impl Node {
+    pub(super) fn persist(&mut self, segment: SegmentId, writes: Vec<Write>, pending: PendingWrite, out: &mut Outbox) {
+        let token = self.token();
+        let durability = match pending {
+            PendingWrite::Records { seal: false, .. } => {
+                self.replicas.get(&segment).map_or(Durability::Synced, |state| state.spec.config.ack.into())
+            }
+            PendingWrite::Header
+            | PendingWrite::Records { seal: true, .. }
+            | PendingWrite::Promise { .. }
+            | PendingWrite::Decided => Durability::Synced,
+        };
+        self.persisting.push_back((token, segment, pending));
+        out.push(Effect::Persist { token, segment, writes, durability });
+    }
+
+    pub(super) fn on_persisted(&mut self, now: Tick, token: Token, out: &mut Outbox) {
+        while self.persisting.front().is_some_and(|(pending, _, _)| *pending <= token) {
+            let (_, segment, pending) = self.persisting.pop_front().expect("R1: a front was just seen");
+            self.on_written(now, segment, pending, out);
+        }
+    }
+
+    fn on_written(&mut self, now: Tick, segment: SegmentId, pending: PendingWrite, out: &mut Outbox) {
+        match pending {
+            PendingWrite::Header => self.on_header_durable(now, segment, out),
+            PendingWrite::Records { epoch, to, seal, writer } => {
+                self.on_records_durable(now, segment, (epoch, to, seal), writer, out);
+            }
+            PendingWrite::Promise { epoch } => self.on_promise_durable(segment, epoch, out),
+            PendingWrite::Decided => {}
+        }
+    }
+
+    fn on_records_durable(
+        &mut self,
+        now: Tick,
+        segment: SegmentId,
+        (epoch, to, seal): (Epoch, Offset, bool),
+        writer: NodeId,
+        out: &mut Outbox,
+    ) {
+        let Some(replica) = self.replicas.get_mut(&segment) else { return };
+        // Persist before sending: the writer hears of it, and the gate counts it, only now.
+        let stored = replica.machine.persisted(epoch, to, seal);
+        if let Some(stored) = stored {
+            let msg = Peer::Stored { epoch, durable_end: stored.durable_end, sealed: stored.sealed };
+            self.tell(writer, segment, msg, out);
+        }
+        if seal {
+            self.push_votes(segment, out);
+        }
+        self.publish_if_complete(segment, out);
+        self.agent_own_progress(now, segment, out);
+    }
+
+    fn on_promise_durable(&mut self, segment: SegmentId, epoch: Epoch, out: &mut Outbox) {
+        let Some(replica) = self.replicas.get_mut(&segment) else { return };
+        if let Some((agent, tail)) = replica.machine.promised(epoch) {
+            self.tell(agent, segment, Peer::Promised { epoch, tail }, out);
+        }
+        if let Some(writer) = self.writers.get_mut(&segment) {
+            writer.machine.end(); // R8: this node's own replica is fenced; its primary is over.
+            self.timers.cancel(TimerKey::Roll(segment));
+        }
+    }
+
+    /// Tells every subscribed successor's primary that this replica holds the seal entry, if it may say so.
+    pub(super) fn push_votes(&mut self, segment: SegmentId, out: &mut Outbox) {
+        let Some(replica) = self.replicas.get(&segment) else { return };
+        let Some(seal) = replica.machine.vote() else { return };
+        let watchers: Vec<NodeId> = replica.machine.watchers().map(|(node, _)| node).collect();
+        for node in watchers {
+            self.tell(node, segment, Peer::SealHeld { seal }, out);
+        }
+    }
+
+    /// A replica that holds the decided end serves reads.
+    pub(super) fn publish_if_complete(&mut self, segment: SegmentId, out: &mut Outbox) {
+        if self.writers.contains_key(&segment) {
+            return; // The primary publishes as it commits.
+        }
+        let Some(replica) = self.replicas.get(&segment) else { return };
+        if let Some((start, end)) = replica.machine.complete() {
+            let decision = replica.machine.decision();
+            out.push(Effect::Publish { segment, start: Some(start), committed: end, decision, serves: true });
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What a node keeps per segment: a replica beside its producer table, and, where it is the primary, the writer around it.
+
+use crate::handoff::Handoff;
+use crate::io::StreamId;
+use crate::marks::Marks;
+use crate::primary::Primary;
+use crate::recovery::Agent;
+use crate::replica::{Replica, RestoredState};
+use crate::table::ProducerTable;
+use bytes::Bytes;
+use seam_wire::batch::BatchHeader;
+use seam_wire::meta::SegmentSpec;
+use seam_wire::msg::{Pace, SealEntry};
+use seam_wire::report::RollStats;
+use seam_wire::table::TableSnapshot;
+use seam_wire::{NodeId, Offset, SegmentId, Tick};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A replica as its disk has it at a restart. `table` covers everything below `state.durable_end`.
+#[derive(Clone, Debug)]
+pub struct RestoredReplica {
+    pub spec: SegmentSpec,
+    pub state: RestoredState,
+    /// The producer table at the start, from the segment's header.
+    pub start_table: TableSnapshot,
+    pub table: ProducerTable,
+}
+
+/// How busy a node is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    pub write_bytes_per_s: u64,
+    pub open_segments: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct ReplicaState {
+    pub spec: SegmentSpec,
+    pub machine: Replica,
+    /// The header is durable: it may say `Opened`, and answer agents.
+    pub header_durable: bool,
+    /// Whom to tell `Opened` once the header is durable.
+    pub asked_open: Option<NodeId>,
+    pub start_table: TableSnapshot,
+    /// The producer table at the written end.
+    pub table: ProducerTable,
+    /// The committed bound its writer told it.
+    pub committed: Offset,
+}
+
+impl ReplicaState {
+    pub fn new(spec: SegmentSpec) -> Self {
+        ReplicaState {
+            machine: Replica::new(spec.id),
+            spec,
+            header_durable: false,
+            asked_open: None,
+            start_table: TableSnapshot::default(),
+            table: ProducerTable::default(),
+            committed: Offset(0),
+        }
+    }
+
+    pub fn restored(replica: RestoredReplica) -> Self {
+        ReplicaState {
+            machine: Replica::restored(replica.spec.id, replica.state),
+            spec: replica.spec,
+            header_durable: true,
+            asked_open: None,
+            start_table: replica.start_table,
+            table: replica.table,
+            committed: replica.state.start.unwrap_or_default(),
+        }
+    }
+
+    pub fn assert_invariants(&self) {
+        let replica = &self.machine;
+        assert!(replica.durable_end() <= replica.written_end(), "R1: durable beyond written: {self:?}");
+        if let Some(start) = replica.start() {
+            assert!(start <= replica.durable_end(), "R2: ends below its start: {self:?}");
+        }
+    }
+}
+
+/// A follower as the primary sees it.
+#[derive(Debug, Default)]
+pub(super) struct Follower {
+    /// The next offset to send; `None` before the start is bound.
+    pub sent_next: Option<Offset>,
+    /// The seal entry was sent since `sent_next` was last set back.
+    pub seal_sent: bool,
+    /// It answered since the start was bound: it has the start and the table.
+    pub has_start: bool,
+    /// (end, bytes) of messages not yet stored there.
+    pub in_flight: VecDeque<(Offset, usize)>,
+    pub in_flight_bytes: usize,
+    /// A read from the store is under way for it.
+    pub reading: bool,
+    /// What it held when progress was last looked at.
+    pub last_seen: Option<(Offset, bool)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Unacked {
+    pub end: Offset,
+    pub base: Offset,
+    pub stream: StreamId,
+    pub seq: u64,
+    pub bytes: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub stream: StreamId,
+    pub seq: u64,
+    pub header: BatchHeader,
+    pub batch: Bytes,
+}
+
+/// When the steps of this segment's roll happened, on this node's clock.
+#[derive(Debug, Default)]
+pub(super) struct RollTimes {
+    pub announced: Option<Tick>,
+    /// The last announcement sent, for repetition.
+    pub last_announced: Option<Tick>,
+    pub ready: Option<Tick>,
+    pub wanted: Option<Tick>,
+    pub switched: Option<Tick>,
+    pub sealed: Option<Tick>,
+    pub begun: Option<Tick>,
+    pub stats: RollStats,
+}
+
+/// Where a segment starts, by the log's own word or metad's, before its start is bound.
+#[derive(Debug)]
+pub(super) struct Inherited {
+    pub end: Offset,
+    /// Known from a seal entry; metad does not know it.
+    pub table_hash: Option<u64>,
+}
+
+/// A segment this node is the primary of, in this life.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub spec: SegmentSpec,
+    pub machine: Primary,
+    pub marks: Marks,
+    pub handoff: Handoff,
+    pub followers: BTreeMap<NodeId, Follower>,
+    /// (base, next, batch), contiguous, newest last.
+    pub recent: VecDeque<(Offset, Offset, Bytes)>,
+    pub recent_bytes: usize,
+    /// Accepted and not acked, in offset order.
+    pub unacked: VecDeque<Unacked>,
+    pub unacked_bytes: usize,
+    /// Retries of batches that are not committed yet, in order of the original's end.
+    pub duplicates: BTreeMap<(Offset, StreamId, u64), Offset>,
+    pub held: VecDeque<Held>,
+    pub held_bytes: usize,
+    /// The tables sent ahead to candidates, for the delta.
+    pub tables_sent: BTreeMap<SegmentId, ProducerTable>,
+    /// Unanswered pings by candidate.
+    pub unanswered: BTreeMap<SegmentId, u32>,
+    /// The table P sent ahead, by prior.
+    pub inherited: BTreeMap<SegmentId, ProducerTable>,
+    pub start_known: Option<Inherited>,
+    pub times: RollTimes,
+    /// The last `roll_requested` acted on.
+    pub roll_acted: u32,
+    pub published: Option<(Option<Offset>, Offset, bool)>,
+    pub last_commit_seen: Option<Offset>,
+    /// When this segment was begun, and when its gate opened.
+    pub begun_at: Option<Tick>,
+    pub gate_reported: bool,
+    pub gate_opened_at: Option<Tick>,
+    pub decided_handled: bool,
+}
+
+impl Writer {
+    pub fn new(spec: SegmentSpec, machine: Primary, now: Tick) -> Self {
+        let followers = spec.replicas.iter().skip(1).map(|node| (*node, Follower::default())).collect();
+        Writer {
+            marks: Marks::new(&spec.config, now, Pace::default()),
+            spec,
+            machine,
+            handoff: Handoff::default(),
+            followers,
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            unacked: VecDeque::new(),
+            unacked_bytes: 0,
+            duplicates: BTreeMap::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            tables_sent: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
+            inherited: BTreeMap::new(),
+            start_known: None,
+            times: RollTimes::default(),
+            roll_acted: 0,
+            published: None,
+            last_commit_seen: None,
+            begun_at: None,
+            gate_reported: false,
+            gate_opened_at: None,
+            decided_handled: false,
+        }
+    }
+
+    /// The seal entry, once this primary chose its end.
+    pub fn seal(&self) -> Option<SealEntry> {
+        use crate::primary::Phase;
+        match self.machine.phase() {
+            Phase::Switched(seal) | Phase::Decided(seal) => Some(seal),
+            Phase::Opening | Phase::Ready | Phase::Open | Phase::Over => None,
+        }
+    }
+
+    pub fn assert_invariants(&self) {
+        let ends = self.unacked.iter().map(|unacked| unacked.end);
+        assert!(ends.clone().zip(ends.skip(1)).all(|(a, b)| a < b), "R2: acks out of order in {}", self.spec.id);
+        if let Some(committed) = self.machine.committed() {
+            assert!(committed <= self.machine.assigned(), "R6: committed beyond assigned in {}", self.spec.id);
+            assert!(
+                self.machine.gate().is_open() || Some(committed) == self.machine.start(),
+                "R4: {} commits behind its gate",
+                self.spec.id
+            );
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct AgentState {
+    pub machine: Agent,
+    pub spec: SegmentSpec,
+    /// Reading from this node into the agent's own replica.
+    pub fetching: bool,
+    pub reported: bool,
+    pub begun: bool,
+    pub sending: BTreeSet<NodeId>,
+}
+
+/// Whom a read from the store is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ReadFor {
+    Follower {
+        segment: SegmentId,
+        node: NodeId,
+    },
+    /// An agent elsewhere fetches from this replica.
+    Agent {
+        segment: SegmentId,
+        node: NodeId,
+    },
+    /// This node's agent brings another replica up to its end.
+    Copy {
+        segment: SegmentId,
+        node: NodeId,
+    },
+}

@@ -1,0 +1,179 @@
+//! What metad says: levels, not edges. Each view is compared with what this node already did about it.
+
+use super::reports::Kind;
+use super::{Node, Outbox};
+use crate::io::{Effect, Write};
+use crate::node::persist::PendingWrite;
+use crate::primary::Phase;
+use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentState, SegmentView};
+use seam_wire::msg::Decision;
+use seam_wire::report::Report;
+use seam_wire::{SegmentId, Tick};
+
+impl Node {
+    pub(super) fn on_meta(&mut self, now: Tick, update: MetaUpdate, out: &mut Outbox) {
+        let mut segments = Vec::new();
+        for item in update.items {
+            match item {
+                MetaItem::Topic(_) => {}
+                MetaItem::Node(node) => {
+                    self.nodes.insert(node.id, node);
+                }
+                MetaItem::Segment(view) => {
+                    segments.push(view.spec.id);
+                    self.views.insert(view.spec.id, view);
+                }
+            }
+        }
+        if self.oldest_unknown.is_none() && update.reset {
+            self.oldest_unknown = Some(SegmentId(self.views.keys().next_back().map_or(0, |id| id.0 + 1)));
+        }
+        segments.sort_unstable();
+        for segment in segments {
+            let view = self.views[&segment].clone();
+            self.on_view(now, &view, out);
+        }
+    }
+
+    fn on_view(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
+        let segment = view.spec.id;
+        match view.state {
+            SegmentState::Reclaiming | SegmentState::Reclaimed => self.forget(now, view, out),
+            SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Open { .. } => {
+                if view.spec.replicas.contains(&self.id) {
+                    self.open_if_new(now, view, out);
+                }
+                self.recover_if_appointed(now, view, out);
+            }
+            SegmentState::Sealed { end, next, .. } => {
+                self.on_decided_by_metad(now, segment, Decision { end, next }, out);
+            }
+        }
+        self.begin_if_chained(now, view, out);
+        self.on_candidate(now, view, out);
+        self.on_roll_requested(now, view);
+        self.dirty.insert(segment);
+    }
+
+    /// metad's word that a segment of this range is in the chain also binds its start (it "counts as Begin").
+    fn begin_if_chained(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
+        let start = match view.state {
+            SegmentState::Open { start } | SegmentState::Sealed { start, .. } => start,
+            SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+                return;
+            }
+        };
+        if self.writers.contains_key(&view.spec.id) {
+            self.start_known(now, view.spec.id, start, None, out);
+        }
+    }
+
+    fn on_decided_by_metad(&mut self, now: Tick, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+        self.drop_report(Kind::Sealed, segment);
+        self.drop_report(Kind::Recovered, segment);
+        self.drop_report(Kind::SoftMark, segment);
+        self.agents.remove(&segment);
+        self.decide_replica(segment, decision, out);
+        self.settle_writer(segment, decision, out);
+        let successors: Vec<SegmentId> =
+            self.writers.iter().filter(|(_, w)| w.spec.prior == Some(segment)).map(|(id, _)| *id).collect();
+        for successor in successors {
+            let writer = self.writers.get_mut(&successor).expect("R4: it was just listed");
+            writer.machine.prior_decided(decision);
+            if decision.next == successor {
+                self.start_known(now, successor, decision.end, None, out);
+            }
+            self.turn_away_if_over(successor, out);
+            self.dirty.insert(successor);
+        }
+    }
+
+    pub(super) fn decide_replica(&mut self, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+        let Some(replica) = self.replicas.get_mut(&segment) else { return };
+        if replica.machine.decide(decision) {
+            self.persist(segment, vec![Write::Decided(decision)], PendingWrite::Decided, out);
+        }
+        self.publish_if_complete(segment, out);
+    }
+
+    /// The primary hears of its own segment's decision from metad: its own choice, or another's.
+    fn settle_writer(&mut self, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+        let Some(writer) = self.writers.get_mut(&segment) else { return };
+        let own = writer.seal().is_some_and(|seal| seal.end == decision.end && seal.next == decision.next);
+        if own && writer.machine.phase() != Phase::Over {
+            return; // It follows its own quorum, which metad heard of from it.
+        }
+        writer.machine.end();
+        let start = writer.machine.start();
+        // One writer ever: what it assigned below the decided end is what the log holds there.
+        while let Some(unacked) = writer.unacked.front() {
+            if unacked.end > decision.end {
+                break;
+            }
+            let unacked = writer.unacked.pop_front().expect("R1: a front was just seen");
+            let reply = seam_wire::msg::FromSegd::AppendAck { seq: unacked.seq, base_offset: unacked.base };
+            out.push(Effect::Reply { stream: unacked.stream, reply });
+        }
+        writer.unacked.clear();
+        writer.duplicates.clear();
+        writer.held.clear();
+        if self.replicas.get(&segment).is_some_and(|replica| replica.machine.complete().is_some()) {
+            let decision = Some(decision);
+            let committed = decision.map_or_else(Default::default, |d| d.end);
+            out.push(Effect::Publish { segment, start, committed, decision, serves: true });
+        }
+        // What it had accepted above the end never was: the streams break, and routers resend to the decided successor.
+        for stream in self.streams.of_all(segment) {
+            self.streams.close(stream);
+            out.push(Effect::CloseStream { stream });
+        }
+    }
+
+    /// A candidate of a segment this node writes, or one that metad wants back.
+    fn on_candidate(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
+        let Some(prior) = view.spec.prior else { return };
+        let segment = view.spec.id;
+        if view.spec.binder != Binder::Primary || !self.writers.contains_key(&prior) {
+            return;
+        }
+        let writer = self.writers.get_mut(&prior).expect("R13: it was just seen");
+        let open_on = match &view.state {
+            SegmentState::Planned => 0,
+            SegmentState::Ready { open_on } => open_on.len(),
+            SegmentState::Open { .. } | SegmentState::Sealed { .. } => return,
+            SegmentState::Reclaiming | SegmentState::Reclaimed => {
+                writer.handoff.remove(segment);
+                return;
+            }
+        };
+        let alive = self
+            .nodes
+            .get(&view.spec.primary())
+            .is_none_or(|node| view.primary_incarnation.is_none_or(|incarnation| incarnation == node.incarnation));
+        if !alive {
+            writer.handoff.remove(segment); // Its right to begin ended with its process.
+        } else {
+            let replicas = view.spec.replicas.len();
+            writer.handoff.update(segment, view.spec.attempt, view.spec.primary(), open_on, replicas);
+            if open_on > 0 {
+                self.on_successor_ready(now, prior, segment, out);
+            }
+        }
+        if view.release_asked {
+            let writer = self.writers.get_mut(&prior).expect("R13: it was just seen");
+            if writer.machine.phase() != Phase::Over && writer.handoff.release(segment) {
+                self.report(now, Report::Released { segment }, out);
+            }
+        }
+        self.dirty.insert(prior);
+    }
+
+    fn on_roll_requested(&mut self, now: Tick, view: &SegmentView) {
+        let Some(writer) = self.writers.get_mut(&view.spec.id) else { return };
+        if view.roll_requested > writer.roll_acted {
+            writer.roll_acted = view.roll_requested;
+            writer.marks.ask();
+            writer.times.wanted.get_or_insert(now);
+        }
+    }
+}
