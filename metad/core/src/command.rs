@@ -28,7 +28,7 @@ pub enum Command {
     /// `Dead`: taken for dead in this life. `Draining` / `Live`: an operator's wish, which outlives restarts. Only
     /// `RegisterNode` brings a dead node back.
     SetNodeState { id: NodeId, incarnation: Incarnation, state: NodeState },
-    /// `id` is at least the next free topic id; `placements` holds the replicas of each range's first segment.
+    /// `id` was never used; `placements` holds the replicas of each range's first segment.
     CreateTopic { id: TopicId, name: String, config: TopicConfig, placements: Vec<Vec<NodeId>> },
     /// Holds from the next prepared segment on.
     AlterTopic { topic: TopicId, expected: TopicConfig, config: TopicConfig },
@@ -100,7 +100,7 @@ pub enum Refusal {
     NodeName { name: String, holder: NodeId },
     #[error("topic {name:?} exists already")]
     TopicExists { name: String },
-    #[error("topic id {given} is taken, the next free one is {next}: try again")]
+    #[error("topic id {given} is not free, the next free one is {next}: try again")]
     StaleTopicId { given: TopicId, next: TopicId },
     #[error("{0}")]
     BadConfig(String),

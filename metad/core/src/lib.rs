@@ -8,7 +8,7 @@
 //! Not here: Raft, gRPC, timers, disks. See `docs/` for the roll protocol whose rules R1-R15 are asserted here.
 
 mod command;
-
+pub mod driver;
 mod history;
 mod limits;
 pub mod placement;
@@ -16,6 +16,7 @@ mod state;
 mod tick;
 
 pub use command::{Command, Outcome, Refusal, RollBy};
+pub use driver::{Admin, Answer, Driver, Effect, Input, NodeReport, ReplyId, Token, TopicPatch};
 pub use history::RollRecord;
 pub use limits::{Limits, Timing};
 pub use state::{Applied, Counters, Meta, RangeView, RestoreError, Violation};

@@ -84,7 +84,7 @@ impl Meta {
         let segment = self.seg(id)?;
         let config = self.live_config(segment.range)?;
         if let Some(r) = &segment.recovery {
-            let is_repeat = r.epoch.0 == expected_epoch.0 + 1
+            let is_repeat = expected_epoch.0.checked_add(1) == Some(r.epoch.0)
                 && (r.agent, r.agent_incarnation) == (agent, agent_incarnation)
                 && self.known(r.candidate).replicas == replicas;
             if is_repeat {

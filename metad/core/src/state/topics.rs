@@ -8,6 +8,9 @@ use seam_wire::topic::{TopicConfig, validate_name};
 use seam_wire::{NodeId, RangeId, TopicId};
 use std::collections::{BTreeSet, VecDeque};
 
+/// How far above the next free id a topic's id may lie: more creations than are ever on their way at once.
+const MAX_TOPIC_GAP: u64 = 1 << 20;
+
 impl Meta {
     pub(super) fn create_topic(
         &mut self,
@@ -26,7 +29,9 @@ impl Meta {
         if self.names.contains_key(name) {
             return Err(Refusal::TopicExists { name: name.to_owned() });
         }
-        if id.0 < self.next_topic {
+        // Proposals may be applied in another order than they were made, so any id is good that was never used.
+        let is_far = id.0 > self.next_topic.saturating_add(MAX_TOPIC_GAP);
+        if self.topics.contains_key(&id) || is_far {
             return Err(Refusal::StaleTopicId { given: id, next: TopicId(self.next_topic) });
         }
         validate_name(name).map_err(|e| Refusal::BadConfig(e.to_string()))?;
@@ -38,7 +43,7 @@ impl Meta {
         for replicas in placements {
             self.check_replicas(replicas, config, config.replicas)?;
         }
-        self.next_topic = id.0 + 1;
+        self.next_topic = self.next_topic.max(id.0 + 1);
         self.names.insert(name.to_owned(), id);
         let ranges: Vec<RangeId> = (0..placements.len() as u64).map(|i| RangeId(self.next_range + i)).collect();
         self.next_range += ranges.len() as u64;

@@ -1,0 +1,145 @@
+//! Agents: when an open segment needs one, who it is, and when another takes over.
+//!
+//! Each appointment has a new epoch and its own candidate (V1, V5), so appointing too often is safe, only slow. Recoveries
+//! are paced: after a power loss of all nodes every range wants one at once.
+
+use super::Driver;
+use super::io::Effect;
+use super::pending::Subject;
+use super::range::{Ensured, Watched, config_of};
+use crate::command::Command;
+use crate::state::Meta;
+use crate::state::records::Segment;
+use crate::tick::Tick;
+use seam_wire::meta::Recovery;
+use seam_wire::{Epoch, NodeId, SegmentId};
+
+/// A complaint older than this many times the patience is forgotten, if nobody repeats it.
+const COMPLAINT_PATIENCES: u64 = 3;
+
+/// A running recovery, as this leader watches it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Appointed {
+    pub epoch: Epoch,
+    pub deadline: Tick,
+    /// Appointments for this segment that this leader saw.
+    pub times: u32,
+}
+
+impl Driver {
+    pub(super) fn needs_recovery(&mut self, now: Tick, meta: &Meta, id: SegmentId, segment: &Segment) -> bool {
+        segment.recovery.is_some()
+            || self.primary_is_over(meta, segment)
+            || self.is_stalled(now, id)
+            || self.never_became_ready(now, id, segment)
+    }
+
+    fn is_stalled(&self, now: Tick, id: SegmentId) -> bool {
+        let patience_ms = self.timing.recovery_patience_ms * COMPLAINT_PATIENCES;
+        self.stalled.get(&id).is_some_and(|complaint| now < complaint.plus_ms(patience_ms))
+    }
+
+    /// An agent may begin its candidate before that was reported ready. If the report never comes, nobody may write there.
+    fn never_became_ready(&mut self, now: Tick, id: SegmentId, segment: &Segment) -> bool {
+        if segment.primary_incarnation.is_some() {
+            return false;
+        }
+        let opened = *self.watched.entry(id).or_insert(Watched::since(now)).opened.get_or_insert(now);
+        let until = opened.plus_ms(self.timing.ready_timeout_ms);
+        if now < until {
+            self.wake(until, segment.range);
+        }
+        now >= until
+    }
+
+    /// An agent at work within its patience, else a new one.
+    pub(super) fn ensure_recovery(&mut self, now: Tick, meta: &Meta, id: SegmentId, out: &mut Vec<Effect>) -> Ensured {
+        if self.pending.has(&Subject::Candidate(id)) {
+            return Ensured::Proposed;
+        }
+        let segment = meta.known(id);
+        if let Some(recovery) = segment.recovery.as_deref() {
+            let deadline = self.deadline_of(now, id, recovery.epoch);
+            if self.agent_can_finish(meta, recovery) && now < deadline {
+                self.wake(deadline, segment.range);
+                return Ensured::There;
+            }
+        }
+        if self.running(now, id) >= self.timing.recoveries as usize {
+            self.paced.insert(segment.range);
+            return Ensured::Waiting("other recoveries run first".to_owned());
+        }
+        let reachable: Vec<NodeId> =
+            segment.replicas.iter().copied().filter(|n| self.is_reachable(now, meta, *n)).collect();
+        let needed = segment.recovery_quorum();
+        if reachable.len() < needed {
+            return Ensured::Waiting(format!(
+                "recovery of {id} needs {needed} of {:?}, reachable are {reachable:?}",
+                segment.replicas
+            ));
+        }
+        let Some(agent) = choose_agent(segment, &reachable) else {
+            return Ensured::Waiting(format!("no replica of {id} is reachable"));
+        };
+        let agent_incarnation = match meta.nodes.get(&agent) {
+            Some(node) => node.view.incarnation,
+            None => return Ensured::Waiting(format!("{agent} is not registered")),
+        };
+        match self.place_successor(now, meta, config_of(meta, segment), &segment.replicas, &[]) {
+            Ok(replicas) => {
+                let expected_epoch = segment.epoch();
+                let command = Command::Recover { segment: id, agent, agent_incarnation, expected_epoch, replicas };
+                self.propose(now, command, out);
+                Ensured::Proposed
+            }
+            Err(no_place) => Ensured::Waiting(no_place.to_string()),
+        }
+    }
+
+    /// The agent's process lives, and so does that of its candidate's primary.
+    fn agent_can_finish(&self, meta: &Meta, recovery: &Recovery) -> bool {
+        let life = meta.nodes.get(&recovery.agent).map(|n| n.view.incarnation);
+        let candidate = meta.known(recovery.candidate);
+        life == Some(recovery.agent_incarnation)
+            && !self.is_lost(meta, recovery.agent)
+            && candidate.is_candidate()
+            && !self.primary_is_over(meta, candidate)
+    }
+
+    /// A new leader gives the agent it finds a full patience.
+    fn deadline_of(&mut self, now: Tick, id: SegmentId, epoch: Epoch) -> Tick {
+        match self.recoveries.get(&id) {
+            Some(appointed) if appointed.epoch == epoch => appointed.deadline,
+            Some(_) | None => self.note_appointed(now, id, epoch),
+        }
+    }
+
+    pub(super) fn note_appointed(&mut self, now: Tick, id: SegmentId, epoch: Epoch) -> Tick {
+        let times = self.recoveries.get(&id).map_or(0, |a| a.times) + 1;
+        let deadline = now.plus_ms(self.timing.recovery_patience_ms << (times - 1).min(4));
+        self.recoveries.insert(id, Appointed { epoch, deadline, times });
+        self.stalled.remove(&id);
+        deadline
+    }
+
+    pub(super) fn end_recovery(&mut self, id: SegmentId) {
+        self.stalled.remove(&id);
+        if self.recoveries.remove(&id).is_some() {
+            self.dirty.append(&mut self.paced);
+        }
+    }
+
+    /// Other recoveries that run within their patience, or are about to.
+    fn running(&self, now: Tick, but: SegmentId) -> usize {
+        let appointed = self.recoveries.iter().filter(|(id, a)| **id != but && now < a.deadline).count();
+        appointed + self.pending.commands().filter(|c| matches!(c, Command::Recover { .. })).count()
+    }
+}
+
+/// The primary's node last: what is wrong is most likely there. Not the agent that just failed, if there is another.
+fn choose_agent(segment: &Segment, reachable: &[NodeId]) -> Option<NodeId> {
+    let previous = segment.recovery.as_ref().map(|r| r.agent);
+    let turn = segment.epoch().0 as usize % reachable.len().max(1);
+    let order = (0..reachable.len()).map(|i| reachable[(i + turn) % reachable.len()]);
+    order.min_by_key(|n| (Some(*n) == previous, *n == segment.primary()))
+}
