@@ -9,6 +9,7 @@
 //! | `quic` | endpoints, dialing, accepting |
 //! | `stream` | frames over QUIC streams |
 //! | `grpc` | tonic over mutual TLS |
+//! | `meta_client` | calls to the metadata cluster, its leader and its watch stream |
 //! | `metrics`, `telemetry`, `config` | `/metrics` and `/status`, logs and traces, settings files |
 //!
 //! No decision of the log's protocol is taken here, and nothing here knows a segment from a range.
@@ -20,6 +21,7 @@ pub mod crypto;
 pub mod grpc;
 pub mod handshake;
 pub mod identity;
+pub mod meta_client;
 pub mod metrics;
 pub mod pki;
 pub mod quic;

@@ -1,0 +1,130 @@
+//! How segd, routers and the SDK talk to metad: any member is asked, the leader is found and remembered.
+//!
+//! Calls go to the leader, as last seen; a member that is not the leader says who is. A call has one deadline and a
+//! bounded number of attempts inside it. All calls of the control plane are idempotent, so one whose answer was lost
+//! is simply made again. [`MetaClient::watch`] follows the state by version, over the death of any member.
+
+mod call;
+mod config;
+mod error;
+mod members;
+mod watch;
+
+pub use config::{MetaClientConfig, MetaMember};
+pub use error::MetaError;
+pub use members::LEADER_KEY;
+pub use watch::MetaWatch;
+
+use crate::grpc::{ChannelError, GrpcConfig, MAX_MESSAGE_BYTES};
+use crate::tls::TlsMaterial;
+use members::Members;
+use seam_grpc as rpc;
+use seam_grpc::admin_client::AdminClient;
+use seam_grpc::metadata_client::MetadataClient;
+use seam_wire::report::Report;
+use seam_wire::{Incarnation, NodeId};
+use std::sync::Arc;
+use tonic::Status;
+use tonic::transport::Channel;
+
+/// A client of the metadata cluster. Clones share connections and the knowledge of the leader.
+#[derive(Clone)]
+pub struct MetaClient {
+    members: Arc<Members>,
+    config: MetaClientConfig,
+}
+
+fn metadata(channel: Channel) -> MetadataClient<Channel> {
+    MetadataClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+fn admin(channel: Channel) -> AdminClient<Channel> {
+    AdminClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $service:ident.$name:ident($request:ty) -> $response:ty;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// [`MetaError::Refused`] with the member's reason, or [`MetaError::Deadline`].
+        pub async fn $name(&self, request: $request) -> Result<$response, MetaError> {
+            self.call(stringify!($name), &request, |channel, request| async move {
+                $service(channel).$name(request).await
+            })
+            .await
+        }
+    )*};
+}
+
+impl MetaClient {
+    /// Prepares connections to `members`; none is made before it is used.
+    ///
+    /// # Errors
+    /// An address or a name that cannot be dialed, or no member at all.
+    pub fn new(
+        members: &[MetaMember],
+        tls: &TlsMaterial,
+        grpc: &GrpcConfig,
+        config: MetaClientConfig,
+    ) -> Result<MetaClient, ChannelError> {
+        let members = Arc::new(Members::new(members, tls, grpc)?);
+        Ok(MetaClient { members, config })
+    }
+
+    /// The leader's name, as last seen.
+    pub fn leader(&self) -> Option<String> {
+        self.members.leader_name()
+    }
+
+    calls! {
+        /// A node came up.
+        metadata.register(rpc::RegisterRequest) -> rpc::RegisterResponse;
+        /// A node is alive.
+        metadata.heartbeat(rpc::HeartbeatRequest) -> rpc::HeartbeatResponse;
+        /// Makes a topic.
+        admin.create_topic(rpc::CreateTopicRequest) -> rpc::TopicInfo;
+        /// Changes a topic's settings, from the next prepared segment on.
+        admin.alter_topic(rpc::AlterTopicRequest) -> rpc::TopicInfo;
+        /// Deletes a topic.
+        admin.delete_topic(rpc::DeleteTopicRequest) -> rpc::DeleteTopicResponse;
+        /// Lists the topics.
+        admin.list_topics(rpc::ListTopicsRequest) -> rpc::ListTopicsResponse;
+        /// Shows a topic with its chains.
+        admin.describe_topic(rpc::DescribeTopicRequest) -> rpc::TopicInfo;
+        /// Lists the nodes.
+        admin.list_nodes(rpc::ListNodesRequest) -> rpc::ListNodesResponse;
+        /// Asks the heads of a topic to roll.
+        admin.roll_topic(rpc::RollTopicRequest) -> rpc::RollTopicResponse;
+        /// Takes a node out of placement, or puts it back.
+        admin.drain_node(rpc::DrainNodeRequest) -> rpc::DrainNodeResponse;
+        /// The rolls of a topic.
+        admin.roll_history(rpc::RollHistoryRequest) -> rpc::RollHistoryResponse;
+        /// The metadata leader's own state.
+        admin.status(rpc::StatusRequest) -> rpc::StatusResponse;
+    }
+
+    /// Reports to the leader. `done == false`: try again later.
+    ///
+    /// # Errors
+    /// [`MetaError::Refused`] with the member's reason, or [`MetaError::Deadline`].
+    pub async fn report(
+        &self,
+        node: NodeId,
+        incarnation: Incarnation,
+        report: &Report,
+    ) -> Result<rpc::ReportResponse, MetaError> {
+        let body = postcard::to_allocvec(report)
+            .map_err(|why| MetaError::Refused(Status::internal(format!("the report does not encode: {why}"))))?;
+        let request = rpc::ReportRequest { node_id: node.0, incarnation: incarnation.0, report: body.into() };
+        self.call("report", &request, |channel, request| async move { metadata(channel).report(request).await }).await
+    }
+
+    /// Follows the state: everything after `after_version`, or a snapshot first (`reset`) where that is too old or 0.
+    /// Never ends and never fails: it goes from member to member, and prefers the leader, who knows first.
+    pub fn watch(&self, after_version: u64, who: &str) -> MetaWatch {
+        MetaWatch::start(self.members.clone(), self.config.clone(), after_version, who.to_owned())
+    }
+}

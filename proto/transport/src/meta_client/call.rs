@@ -1,0 +1,150 @@
+//! One call: the leader if known, else members in turn, within one deadline. No randomness, no unbounded retry.
+
+use super::error::{MetaError, Next, next_after};
+use super::{MetaClient, MetaClientConfig};
+use std::future::Future;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
+
+/// Where the attempts of one call go.
+struct Tour {
+    members: usize,
+    /// The member to ask now.
+    at: usize,
+    /// Members that did not answer in this round: a hint to one of them is not followed, it may name a dead leader.
+    silent: Vec<usize>,
+    /// Hints followed without a pause; bounded so that two members cannot send us to and fro.
+    hints: usize,
+    tries: u32,
+}
+
+impl Tour {
+    fn new(members: usize, leader: Option<usize>) -> Tour {
+        Tour { members, at: leader.unwrap_or(0), silent: Vec::new(), hints: 0, tries: 0 }
+    }
+
+    /// Follows a hint to another member, if that is worth a try.
+    fn follow(&mut self, hint: Option<usize>) -> bool {
+        match hint {
+            Some(leader) if leader != self.at && !self.silent.contains(&leader) && self.hints < self.members => {
+                self.hints += 1;
+                self.at = leader;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes on to the next member; the pause is the caller's.
+    fn next(&mut self, was_silent: bool) {
+        if was_silent && !self.silent.contains(&self.at) {
+            self.silent.push(self.at);
+        }
+        if self.silent.len() == self.members {
+            self.silent.clear();
+        }
+        self.hints = 0;
+        self.at = (self.at + 1) % self.members;
+    }
+}
+
+impl MetaClient {
+    pub(super) async fn call<Q, A, F>(
+        &self,
+        name: &'static str,
+        request: &Q,
+        attempt: impl Fn(Channel, Q) -> F,
+    ) -> Result<A, MetaError>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let config = &self.config;
+        let deadline = Instant::now() + config.call_timeout();
+        let mut tour = Tour::new(self.members.count(), self.members.leader());
+        let mut last = "not asked yet".to_owned();
+        while Instant::now() < deadline {
+            let member = self.members.get(tour.at);
+            let until = deadline.min(Instant::now() + config.attempt_timeout());
+            let outcome = tokio::time::timeout_at(until, attempt(member.channel.clone(), request.clone())).await;
+            let (next, hint, was_silent) = match outcome {
+                Ok(Ok(answer)) => {
+                    self.members.is_leader(tour.at);
+                    return Ok(answer.into_inner());
+                }
+                Ok(Err(status)) => {
+                    let next = next_after(&status);
+                    if next == Next::GiveUp {
+                        return Err(MetaError::Refused(status));
+                    }
+                    let hint = self.members.named_in(status.metadata());
+                    last = format!("{}: {}", member.name, status.message());
+                    // A status with a cause was made on this side: the member itself said nothing.
+                    (next, hint, std::error::Error::source(&status).is_some())
+                }
+                Err(_) => {
+                    last = format!("{}: no answer", member.name);
+                    (Next::Elsewhere, None, true)
+                }
+            };
+            self.advance(&mut tour, next, hint, was_silent, deadline, config).await;
+        }
+        Err(MetaError::Deadline { call: name, timeout_ms: config.call_timeout_ms, last })
+    }
+
+    async fn advance(
+        &self,
+        tour: &mut Tour,
+        next: Next,
+        hint: Option<usize>,
+        was_silent: bool,
+        deadline: Instant,
+        config: &MetaClientConfig,
+    ) {
+        match next {
+            Next::GiveUp => return,
+            Next::Later => {}
+            Next::Elsewhere => {
+                self.members.is_not_leader(tour.at);
+                if tour.follow(hint) {
+                    return;
+                }
+                // A leader without a lease names itself: it is the right one, a moment later.
+                if hint != Some(tour.at) {
+                    tour.next(was_silent);
+                }
+            }
+        }
+        tour.tries += 1;
+        tokio::time::sleep_until(deadline.min(Instant::now() + config.backoff(tour.tries))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_followed_at_once_but_not_for_ever() {
+        let mut tour = Tour::new(3, None);
+        assert!(tour.follow(Some(2)) && tour.at == 2);
+        assert!(tour.follow(Some(1)) && tour.at == 1);
+        assert!(tour.follow(Some(2)) && tour.at == 2);
+        assert!(!tour.follow(Some(1)), "two members that name each other cannot keep us");
+        assert!(!tour.follow(Some(2)), "a member that names itself is asked again after a pause");
+        assert!(!tour.follow(None));
+    }
+
+    #[test]
+    fn a_hint_to_a_silent_member_is_not_followed() {
+        let mut tour = Tour::new(3, Some(1));
+        tour.next(true);
+        assert_eq!(tour.at, 2);
+        assert!(!tour.follow(Some(1)), "1 did not answer in this round");
+        tour.next(true);
+        tour.next(true);
+        assert_eq!(tour.at, 1);
+        assert!(tour.silent.is_empty(), "when all are silent the round begins anew");
+    }
+}

@@ -1,0 +1,60 @@
+//! What a call to the metadata cluster can end in.
+
+use thiserror::Error;
+use tonic::{Code, Status};
+
+/// Why a call gave no answer.
+#[derive(Clone, Debug, Error)]
+pub enum MetaError {
+    /// A member looked at the request and said no. Asking again is pointless before something changes.
+    #[error("{}", .0.message())]
+    Refused(Status),
+    /// No leader answered in time. The request may have taken effect; making it again is safe.
+    #[error(
+        "no answer from the metadata cluster to {call} within {timeout_ms} ms ({last}); check that a majority of metad members is up and reachable"
+    )]
+    Deadline { call: &'static str, timeout_ms: u64, last: String },
+}
+
+impl MetaError {
+    /// The member's code, where one spoke.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            MetaError::Refused(status) => Some(status.code()),
+            MetaError::Deadline { .. } => None,
+        }
+    }
+}
+
+/// What to do after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The request itself is at fault.
+    GiveUp,
+    /// This member cannot; another may.
+    Elsewhere,
+    /// The cluster is busy; the same member is right.
+    Later,
+}
+
+pub(super) fn next_after(status: &Status) -> Next {
+    match status.code() {
+        Code::Unavailable
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Aborted
+        | Code::Internal
+        | Code::DataLoss => Next::Elsewhere,
+        Code::ResourceExhausted => Next::Later,
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Unauthenticated => Next::GiveUp,
+    }
+}
