@@ -109,7 +109,12 @@ pub fn spawn_writer_with<M: Message>(stream: SendStream, limits: WriterLimits) -
         writes: AtomicU64::new(0),
         failure: OnceLock::new(),
     });
-    let owner = Owner { writer: FrameWriter::new(stream), waiting, shared: Arc::clone(&shared) };
+    let owner = Owner {
+        writer: FrameWriter::new(stream),
+        waiting,
+        batch: Vec::with_capacity(BATCH_FRAMES),
+        shared: Arc::clone(&shared),
+    };
     tokio::spawn(async move {
         owner.run().await;
         // Nobody listens when all senders are gone.
@@ -219,6 +224,8 @@ impl<M> FrameSender<M> {
 struct Owner {
     writer: FrameWriter,
     waiting: mpsc::Receiver<Queued>,
+    /// The frames being written.
+    batch: Vec<Queued>,
     shared: Arc<Shared>,
 }
 
@@ -227,31 +234,33 @@ impl Owner {
         if let Err(error) = self.write_until_dropped().await {
             let _ = self.shared.failure.set(error);
         }
-        // The failure stands before senders see the queue closed.
+        // In this order: the reason stands before the queue closes, and the queue closes before the lost frames free
+        // their budget, or a sender that waits for it would queue a frame that goes nowhere.
+        self.waiting.close();
+        self.batch.clear();
     }
 
     async fn write_until_dropped(&mut self) -> Result<(), StreamError> {
         let stopped = self.writer.stream().stopped();
         let mut stopped = std::pin::pin!(stopped);
-        let mut batch: Vec<Queued> = Vec::with_capacity(BATCH_FRAMES);
         let mut chunks: Vec<Bytes> = Vec::new();
         loop {
             // Both are cancel safe; the write below is not, and stands outside.
             let taken = tokio::select! {
-                taken = self.waiting.recv_many(&mut batch, BATCH_FRAMES) => taken,
+                taken = self.waiting.recv_many(&mut self.batch, BATCH_FRAMES) => taken,
                 why = &mut stopped => return Err(stopped_error(why)),
             };
             if taken == 0 {
                 break;
             }
             chunks.clear();
-            coalesce(batch.iter().map(|queued| queued.frame.clone()), &mut chunks);
+            coalesce(self.batch.iter().map(|queued| queued.frame.clone()), &mut chunks);
             let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
             self.writer.write_chunks(&mut chunks).await?;
             self.shared.written_bytes.fetch_add(bytes, Ordering::Relaxed);
             self.shared.written_frames.fetch_add(taken as u64, Ordering::Relaxed);
             self.shared.writes.fetch_add(1, Ordering::Relaxed);
-            batch.clear();
+            self.batch.clear();
         }
         self.writer.finish()?;
         match stopped.await {
