@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn a_backlog_that_never_drains_says_so() {
         let mut samples = block(0..0);
-        samples.iter_mut().skip(200).for_each(|s| s.done_us += 300 * MS);
-        let found = boundary(&samples, 200, ordinary_us(&samples), WindowShape::default()).expect("in the block");
+        samples.iter_mut().skip(300).for_each(|s| s.done_us += 300 * MS);
+        let found = boundary(&samples, 300, ordinary_us(&samples), WindowShape::default()).expect("in the block");
         assert!(found.undrained);
         assert_eq!(found.window.end_us, 998 * MS);
     }
