@@ -1,0 +1,237 @@
+//! `seam produce`: standard input to records, one a line.
+//!
+//! One thread reads lines, the producer takes them as fast as it has room, and a task collects the outcomes in order. At
+//! the first record that fails nothing more is read; what was taken before still gets its outcome.
+
+use crate::args::Global;
+use crate::interrupt::interrupted;
+use crate::output::Out;
+use crate::session;
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use clap::Args;
+use seamlog::{Ack, Compression, Producer, Record, SendError, SendHandle};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader};
+use std::str::FromStr;
+use std::thread;
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Lines read ahead of the producer.
+const LINES_AHEAD: usize = 1024;
+/// Records whose outcome is awaited; the producer's own buffer bounds their bytes.
+const OUTCOMES_AHEAD: usize = 1 << 16;
+const READ_BUFFER_BYTES: usize = 256 << 10;
+
+/// Write standard input to a topic, one record a line.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seq 100000 | seam produce events
+  echo hello | seam produce events --key greeting --header lang=en
+  seam produce events --range 0 < access.log")]
+pub struct Produce {
+    topic: String,
+    /// The key of every record; records with the same key keep their order.
+    #[arg(long, value_name = "TEXT")]
+    key: Option<String>,
+    /// A header of every record; may be given more than once.
+    #[arg(long = "header", value_name = "NAME=VALUE")]
+    headers: Vec<Header>,
+    /// Write to this range, whatever the key.
+    #[arg(long, value_name = "INDEX")]
+    range: Option<u32>,
+    /// Compress batches with LZ4.
+    #[arg(long)]
+    lz4: bool,
+}
+
+/// `name=value`; the value may hold further equals signs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Header {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, value) = text.split_once('=').context("write NAME=VALUE")?;
+        if name.is_empty() {
+            bail!("a header needs a name before the equals sign");
+        }
+        Ok(Header { name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+impl Produce {
+    /// # Errors
+    /// No such topic, or a record that could not be written; what was written before is reported all the same.
+    pub async fn run(self, global: &Global, out: &mut Out) -> Result<()> {
+        let compression = if self.lz4 { Compression::Lz4 } else { Compression::None };
+        let producer = session::open(global)?.producer(&self.topic).compression(compression).build().await?;
+        let began = Instant::now();
+        let (handles, outcomes) = mpsc::channel(OUTCOMES_AHEAD);
+        let collected = tokio::spawn(collect(outcomes));
+        let taken = self.take_lines(&producer, handles).await;
+        producer.close().await;
+        let mut written = collected.await.context("collecting the outcomes panicked")?;
+        if let Err(refused) = taken {
+            written.first_failure.get_or_insert(refused);
+        }
+        self.report(&written, began, out)
+    }
+
+    /// Hands lines to the producer until they end, one fails, or we are interrupted.
+    async fn take_lines(&self, producer: &Producer, handles: mpsc::Sender<SendHandle>) -> Result<(), String> {
+        let mut lines = read_lines();
+        let stop = interrupted().map_err(|error| format!("{error:#}"))?;
+        tokio::pin!(stop);
+        loop {
+            let line = tokio::select! {
+                line = lines.recv() => line,
+                () = &mut stop => None,
+            };
+            let Some(line) = line else { return Ok(()) };
+            let line = line.map_err(|error| format!("cannot read standard input: {error}"))?;
+            let handle = producer.send(self.record(line)).await.map_err(|error| error.to_string())?;
+            if handles.send(handle).await.is_err() {
+                return Ok(()); // The collector saw a failure and has it.
+            }
+        }
+    }
+
+    fn record(&self, value: Vec<u8>) -> Record {
+        let mut record = Record::new(value);
+        if let Some(key) = &self.key {
+            record = record.key(Bytes::copy_from_slice(key.as_bytes()));
+        }
+        self.headers.iter().fold(record, |record, header| {
+            record.header(header.name.clone(), Bytes::copy_from_slice(header.value.as_bytes()))
+        })
+    }
+
+    fn report(&self, written: &Written, began: Instant, out: &mut Out) -> Result<()> {
+        let records: u64 = written.ranges.values().map(|span| span.records).sum();
+        if out.is_json() {
+            out.json(&serde_json::json!({
+                "topic": self.topic, "records": records, "failed": written.failed, "seconds": began.elapsed().as_secs_f64(),
+                "ranges": written.ranges.values().collect::<Vec<_>>(), "error": written.first_failure,
+            }))?;
+        } else {
+            for span in written.ranges.values() {
+                out.line(format!(
+                    "{} records to range {}, offsets {} to {}",
+                    span.records, span.range, span.first_offset, span.last_offset
+                ))?;
+            }
+        }
+        match &written.first_failure {
+            Some(failure) => bail!("{records} records were written, {} failed: {failure}", written.failed.max(1)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What became of the records.
+#[derive(Default)]
+struct Written {
+    ranges: BTreeMap<u32, Span>,
+    failed: u64,
+    first_failure: Option<String>,
+}
+
+/// What one range got.
+#[derive(Serialize)]
+struct Span {
+    range: u32,
+    records: u64,
+    first_offset: u64,
+    /// Inclusive. Others may have written in between.
+    last_offset: u64,
+}
+
+impl Written {
+    fn add(&mut self, outcome: Result<Ack, SendError>) {
+        let ack = match outcome {
+            Ok(ack) => ack,
+            Err(error) => {
+                self.failed += 1;
+                self.first_failure.get_or_insert_with(|| error.to_string());
+                return;
+            }
+        };
+        let offset = ack.offset.0;
+        let new = Span { range: ack.range, records: 0, first_offset: offset, last_offset: offset };
+        let span = self.ranges.entry(ack.range).or_insert(new);
+        span.records += 1;
+        span.first_offset = span.first_offset.min(offset);
+        span.last_offset = span.last_offset.max(offset);
+    }
+}
+
+/// Takes the outcomes in the order of the records. After a failure it takes no new handles, but awaits those it has.
+async fn collect(mut handles: mpsc::Receiver<SendHandle>) -> Written {
+    let mut written = Written::default();
+    while let Some(handle) = handles.recv().await {
+        written.add(handle.await);
+        if written.first_failure.is_some() {
+            handles.close();
+        }
+    }
+    written
+}
+
+/// Lines without their newline, any bytes. A thread of its own, which the process does not wait for: reading a terminal
+/// cannot be interrupted.
+fn read_lines() -> mpsc::Receiver<io::Result<Vec<u8>>> {
+    let (lines, taken) = mpsc::channel(LINES_AHEAD);
+    thread::spawn(move || {
+        let mut input = BufReader::with_capacity(READ_BUFFER_BYTES, io::stdin().lock());
+        loop {
+            let mut line = Vec::new();
+            let read = input.read_until(b'\n', &mut line);
+            let item = match read {
+                Ok(0) => return,
+                Ok(_) => {
+                    line.pop_if(|byte| *byte == b'\n');
+                    Ok(line)
+                }
+                Err(error) => Err(error),
+            };
+            let failed = item.is_err();
+            if lines.blocking_send(item).is_err() || failed {
+                return;
+            }
+        }
+    });
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seamlog::Offset;
+
+    #[test]
+    fn headers_parse() {
+        let header: Header = "a=b=c".parse().expect("taken");
+        assert_eq!((header.name.as_str(), header.value.as_str()), ("a", "b=c"));
+        assert!("=b".parse::<Header>().is_err() && "ab".parse::<Header>().is_err());
+    }
+
+    #[test]
+    fn outcomes_are_summed_up_by_range() {
+        let mut written = Written::default();
+        for (range, offset) in [(0, 7), (1, 3), (0, 8), (0, 9)] {
+            written.add(Ok(Ack { range, offset: Offset(offset) }));
+        }
+        let span = &written.ranges[&0];
+        assert_eq!((span.records, span.first_offset, span.last_offset), (3, 7, 9));
+        assert_eq!(written.ranges[&1].records, 1);
+        assert!(written.first_failure.is_none());
+    }
+}

@@ -1,0 +1,85 @@
+//! `seam dev kill|pause|resume|restart`: one signal to one process or to many, and a line that says what became of it.
+
+use super::cluster::Cluster;
+use super::daemon::{Daemon, Ended, STOP_PATIENCE, State};
+use super::layout::Layout;
+use super::{daemons, ready};
+use crate::output::Out;
+use anyhow::{Context, Result};
+
+/// # Errors
+/// One of them does not run.
+pub fn kill(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()> {
+    each_live(layout, pattern, "killed", Daemon::kill, out)
+}
+
+/// # Errors
+/// One of them does not run.
+pub fn pause(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()> {
+    each_live(layout, pattern, "paused", Daemon::pause, out)
+}
+
+/// # Errors
+/// One of them does not run.
+pub fn resume(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()> {
+    each_live(layout, pattern, "running", Daemon::resume, out)
+}
+
+/// Restarts one after the other, each ready before the next: the cluster stays whole.
+///
+/// # Errors
+/// A process does not end, does not start, or does not get ready; the end of its log is in the message.
+pub async fn restart(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()> {
+    let _lock = layout.lock()?;
+    let cluster = Cluster::load(layout)?;
+    for daemon in daemons(layout, &cluster, pattern)? {
+        let before = daemon.state()?;
+        let life = ready::life_of(layout, &cluster, &daemon.name).await;
+        let ended = daemon.stop(STOP_PATIENCE)?;
+        daemon.start()?;
+        ready::await_one(layout, &cluster, &daemon, life).await?;
+        let pid = daemon.live()?.context("it ended again")?.pid();
+        let how = match (before, ended) {
+            (State::Crashed | State::Stopped, _) | (_, Ended::Already) => format!("started (it was {before})"),
+            (State::Running | State::Paused, Ended::Cleanly) => "restarted".to_owned(),
+            (State::Running | State::Paused, Ended::Killed) => {
+                format!("restarted, by SIGKILL: it did not end within {STOP_PATIENCE:?} of SIGTERM")
+            }
+        };
+        report(&daemon, &how, Some(pid), out)?;
+    }
+    Ok(())
+}
+
+/// With a role or `all`, processes that do not run are left out; a single one must run.
+fn each_live(
+    layout: &Layout,
+    pattern: &str,
+    done: &str,
+    act: impl Fn(&Daemon) -> Result<()>,
+    out: &mut Out,
+) -> Result<()> {
+    let cluster = Cluster::load(layout)?;
+    let chosen = daemons(layout, &cluster, pattern)?;
+    let mut live = Vec::new();
+    for daemon in &chosen {
+        if chosen.len() == 1 || daemon.live()?.is_some() {
+            live.push(daemon);
+        }
+    }
+    anyhow::ensure!(!live.is_empty(), "none of {pattern} runs: `seam dev status` shows how they stand");
+    for daemon in live {
+        act(daemon)?;
+        let pid = daemon.identity()?.map(|identity| identity.pid());
+        report(daemon, done, pid, out)?;
+    }
+    Ok(())
+}
+
+fn report(daemon: &Daemon, how: &str, pid: Option<u32>, out: &mut Out) -> Result<()> {
+    if out.is_json() {
+        return out.json_line(&serde_json::json!({ "name": daemon.name, "done": how, "pid": pid }));
+    }
+    let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    out.line(format!("{} {how}{pid}", daemon.name))
+}
