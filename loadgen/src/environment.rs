@@ -15,7 +15,9 @@ const PROBE_BYTES: usize = 4096;
 pub enum EnvironmentError {
     #[error("data directory {dir}: {source}")]
     Dir { dir: PathBuf, source: std::io::Error },
-    #[error("{dir} is on a {file_system}: a sync costs nothing there, so the figures mean nothing. Use a directory on a disk, or pass --allow-tmpfs")]
+    #[error(
+        "{dir} is on a {file_system}: a sync costs nothing there, so the figures mean nothing. Use a directory on a disk, or pass --allow-tmpfs"
+    )]
     Memory { dir: PathBuf, file_system: String },
 }
 

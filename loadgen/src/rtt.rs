@@ -16,9 +16,13 @@ const CALLS: usize = 7;
 pub enum RttError {
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
-    #[error("the client file has no [dev] metad_rtt_file, so the metadata round trip cannot be set. Start the cluster with `seam dev up --metad-rtt 0ms`, or measure it as it is with --rtt-ms as-is")]
+    #[error(
+        "the client file has no [dev] metad_rtt_file, so the metadata round trip cannot be set. Start the cluster with `seam dev up --metad-rtt 0ms`, or measure it as it is with --rtt-ms as-is"
+    )]
     NoRelay,
-    #[error("a round trip of {asked_ms} ms was set, but a committing metadata call takes {found_us} us: is the cluster's relay running?")]
+    #[error(
+        "a round trip of {asked_ms} ms was set, but a committing metadata call takes {found_us} us: is the cluster's relay running?"
+    )]
     NotInForce { asked_ms: u64, found_us: u64 },
     #[error("a metadata call failed while the round trip was checked: {0}")]
     Call(#[from] TargetError),

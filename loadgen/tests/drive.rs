@@ -96,7 +96,9 @@ async fn verdict_with(fault: Fault) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bench_finds_each_fault() {
-    for fault in [Fault::LoseAt(20), Fault::DuplicateAt(20), Fault::SwapAt(20), Fault::CorruptAt(20), Fault::RefuseAt(20)] {
+    for fault in
+        [Fault::LoseAt(20), Fault::DuplicateAt(20), Fault::SwapAt(20), Fault::CorruptAt(20), Fault::RefuseAt(20)]
+    {
         let report = verdict_with(fault).await;
         let found = report.bench.as_ref().expect("a bench");
         let v = found.verdict;
@@ -178,7 +180,8 @@ async fn replay_of_an_empty_file_and_of_none() {
 async fn settings_that_leave_no_room_for_placebo_are_refused() {
     let settings = RollSettings { segment_bytes: 16_384, ..roll_settings() };
     let target = Synthetic::new(None, None);
-    let error =
-        roll::run(&target, &settings, &RoundTrips::AsIs, Environment::default()).await.expect_err("too small a segment");
+    let error = roll::run(&target, &settings, &RoundTrips::AsIs, Environment::default())
+        .await
+        .expect_err("too small a segment");
     assert!(error.to_string().contains("--segment-bytes"));
 }

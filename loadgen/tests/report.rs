@@ -120,7 +120,8 @@ fn a_report_of_nothing_still_makes_a_page() {
 #[test]
 fn the_table_says_it_in_words() {
     let text = table::render(&report(GOOD));
-    for expected in ["Metadata round trip 60 ms", "anticipatory rolls", "not told from chance", "felt", "claims hold."] {
+    for expected in ["Metadata round trip 60 ms", "anticipatory rolls", "not told from chance", "felt", "claims hold."]
+    {
         assert!(text.contains(expected), "{expected} in\n{text}");
     }
     assert!(text.lines().all(|l| l.trim_end() == l));

@@ -6,8 +6,8 @@ use crate::commands::rolls::Rolls;
 use crate::commands::{CommandError, durability};
 use crate::drive::lane::{Lane, LaneSettings, Load};
 use crate::measure::analyse::Block;
-use crate::measure::lateness::LATE_SHARE_MAX;
 use crate::measure::latency::Latencies;
+use crate::measure::lateness::LATE_SHARE_MAX;
 use crate::measure::sample::Sample;
 use crate::measure::schedule::Arrivals;
 use crate::report::contract::{Bench, Claim, Config, Environment, Report, SCHEMA, Throughput};
@@ -56,8 +56,7 @@ pub async fn run<T: Target>(
     let closed = lane.closed_loop(settings.window as usize, settings.duration_us + settings.settle_us).await;
     let throughput = carried(&closed, settings);
     progress.step(1);
-    let rate_per_s =
-        settings.rate_per_s.unwrap_or((throughput.records_per_s * OPEN_LOOP_SHARE) as u64).max(1);
+    let rate_per_s = settings.rate_per_s.unwrap_or((throughput.records_per_s * OPEN_LOOP_SHARE) as u64).max(1);
     progress.say(format!("open loop, {rate_per_s} records/s"));
     let arrivals = settings.poisson_seed.map_or(Arrivals::Fixed, |seed| Arrivals::Poisson { seed });
     let duration_us = settings.duration_us + settings.settle_us;
@@ -187,7 +186,12 @@ pub fn render(report: &Report, bench: &Bench) -> String {
     out.push_str(&row("append, from due to ack", &bench.append));
     out.push_str(&row("tail, from due to delivery", &bench.tail));
     for claim in &report.claims {
-        out.push_str(&format!("  {}  {}: {}\n", if claim.holds { "holds" } else { "FAILS" }, claim.name, claim.evidence));
+        out.push_str(&format!(
+            "  {}  {}: {}\n",
+            if claim.holds { "holds" } else { "FAILS" },
+            claim.name,
+            claim.evidence
+        ));
     }
     out
 }

@@ -92,7 +92,9 @@ pub async fn run<T: Target>(
         output_bytes: received.bytes,
         records: received.records,
         rolls: rolls.between(start, start + expected).len() as u64,
-        identical: received.first_difference.is_none() && sent.bytes == received.bytes && sent.crc32c == received.crc32c,
+        identical: received.first_difference.is_none()
+            && sent.bytes == received.bytes
+            && sent.crc32c == received.crc32c,
         first_difference: received.first_difference,
         input_crc32c: format!("{:08x}", sent.crc32c),
         output_crc32c: format!("{:08x}", received.crc32c),
@@ -293,7 +295,12 @@ pub fn render(report: &Report, replay: &Replay) -> String {
         replay.output_crc32c
     );
     for claim in &report.claims {
-        out.push_str(&format!("  {}  {}: {}\n", if claim.holds { "holds" } else { "FAILS" }, claim.name, claim.evidence));
+        out.push_str(&format!(
+            "  {}  {}: {}\n",
+            if claim.holds { "holds" } else { "FAILS" },
+            claim.name,
+            claim.evidence
+        ));
     }
     replay.errors.iter().for_each(|e| out.push_str(&format!("  {e}\n")));
     out

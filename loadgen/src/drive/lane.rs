@@ -118,7 +118,8 @@ impl<P: Producer> Lane<P> {
         let tails = self.deliveries(&acks).await;
         let last_due_us = acks.samples.last().map_or(start_us, |s| s.due_us);
         let measured_from_us = start_us + load.settle_us;
-        let span = (last_due_us > measured_from_us).then_some(Window { start_us: measured_from_us, end_us: last_due_us });
+        let span =
+            (last_due_us > measured_from_us).then_some(Window { start_us: measured_from_us, end_us: last_due_us });
         self.keep(&acks);
         Block { span, appends: acks.samples, tails }
     }

@@ -3,7 +3,7 @@
 use super::figures::{close_up, growth, percentiles, silence, timeline};
 use super::svg::escape;
 use crate::report::claims::SIGNIFICANCE;
-use crate::report::contract::{Claim, Mode, Report, Run, Silence};
+use crate::report::contract::{Claim, Mode, ModeReport, Report, Run, Silence, Split};
 use crate::report::words;
 use std::fmt::Write;
 
@@ -68,7 +68,7 @@ fn card(page: &mut String, run: &Run) {
     let anticipatory = &run.modes.anticipatory.silence.append;
     let _ = write!(
         page,
-        "<div class=\"card\"><div class=\"rtt\">metadata round trip {} ms</div>\
+        "<div class=\"card\"><div class=\"rtt\">metadata round trip {} ms<br>longest silence between acks, median</div>\
          <div class=\"big reactive\"><span>reactive roll</span><strong>{}</strong></div>\
          <div class=\"big anticipatory\"><span>anticipatory roll</span><strong>{}</strong></div>\
          <div class=\"big none\"><span>away from rolls</span><strong>{}</strong></div>\
@@ -88,10 +88,9 @@ fn in_words(silence: &Silence) -> String {
         Some(value) if value > SIGNIFICANCE => {
             format!("An anticipatory roll cannot be told from chance ({p}).")
         }
-        Some(_) => format!(
-            "An anticipatory roll differs from chance by {} ({p}).",
-            words::difference(silence.median_diff_us)
-        ),
+        Some(_) => {
+            format!("An anticipatory roll differs from chance by {} ({p}).", words::difference(silence.median_diff_us))
+        }
     }
 }
 
@@ -119,9 +118,10 @@ fn over_time(page: &mut String, report: &Report) {
          scale. A flag and a thin line mark each roll; dotted lines mark where blocks of load were put end to end, since the \
          three modes took turns.",
     );
+    let domain = timeline::domain(report);
     for run in &report.runs {
         let _ = write!(page, "<h3>metadata round trip {} ms</h3>", run.metad_rtt_ms);
-        figure(page, &timeline::draw(run), "Append latency, from the moment a record was due to its ack.");
+        figure(page, &timeline::draw(run, domain), "Append latency, from the moment a record was due to its ack.");
     }
 }
 
@@ -132,9 +132,10 @@ fn close_ups(page: &mut String, report: &Report) {
         "Every roll laid over the others, with the first record of the successor at 0. The bold line is the median, the dashed \
          one 90 %, and the shade reaches up to the slowest record of all rolls.",
     );
+    let domain = timeline::domain(report);
     for run in &report.runs {
         let _ = write!(page, "<h3>metadata round trip {} ms</h3>", run.metad_rtt_ms);
-        figure(page, &close_up::draw(run), "Append latency by the time the record was due.");
+        figure(page, &close_up::draw(run, domain), "Append latency by the time the record was due.");
     }
 }
 
@@ -145,11 +146,12 @@ fn silences(page: &mut String, report: &Report) {
         "For each roll, the longest time in its window in which nothing was acked, or delivered. Rings show the same for \
          windows of equal length at random times away from rolls: what chance alone does. The bar is the median.",
     );
+    let domain = silence::domain(report);
     for run in &report.runs {
         let _ = write!(page, "<h3>metadata round trip {} ms</h3>", run.metad_rtt_ms);
         let caption = "p is the chance of samples at least this different if a roll made no difference \
                        (Mann-Whitney U, two-sided). Above 0.05 the two cannot be told apart.";
-        figure(page, &silence::draw(run), caption);
+        figure(page, &silence::draw(run, domain), caption);
     }
 }
 
@@ -175,39 +177,42 @@ fn curves(page: &mut String, report: &Report) {
 
 fn figures_table(page: &mut String, report: &Report) {
     section(page, "The figures", "Medians and 99th percentiles; differences with their 95 % bootstrap interval.");
-    page.push_str(
-        "<div class=\"scroll\"><table><tr><th>round trip</th><th>mode</th><th class=\"n\">rolls</th><th class=\"n\">append p50</th>\
-         <th class=\"n\">p99</th><th class=\"n\">p99 at rolls</th><th class=\"n\">ack silence at rolls</th><th class=\"n\">placebo</th>\
-         <th class=\"n\">difference</th><th class=\"n\">delivery silence at rolls</th><th class=\"n\">placebo</th>\
-         <th class=\"n\">difference</th></tr>",
-    );
-    for run in &report.runs {
-        for mode in Mode::ALL {
-            figures_row(page, run, mode);
+    let kinds: [(&str, Part); 2] = [
+        ("append, from due to ack", |m| (&m.append, &m.silence.append)),
+        ("tail, from due to delivery", |m| (&m.tail, &m.silence.tail)),
+    ];
+    for (name, part) in kinds {
+        let _ = write!(
+            page,
+            "<h3>{name}</h3><div class=\"scroll\"><table><tr><th>round trip</th><th>mode</th><th class=\"n\">rolls</th>\
+             <th class=\"n\">p50</th><th class=\"n\">p99</th><th class=\"n\">p99 at rolls</th><th class=\"n\">silence at rolls</th>\
+             <th class=\"n\">placebo</th><th class=\"n\">difference</th><th class=\"n\">chance</th></tr>"
+        );
+        for run in &report.runs {
+            Mode::ALL.into_iter().for_each(|mode| figures_row(page, run, mode, part));
         }
+        page.push_str("</table></div>");
     }
-    page.push_str("</table></div>");
 }
 
-fn figures_row(page: &mut String, run: &Run, mode: Mode) {
-    let m = run.modes.get(mode);
-    let at_rolls = |us: u64| if mode.rolls() { words::duration(us) } else { "–".to_owned() };
-    let difference = |s: &Silence| {
-        let (low, high) = s.median_diff_ci95_us;
-        let text = format!("{} ({} to {})", words::difference(s.median_diff_us), words::signed(low), words::signed(high));
-        if mode.rolls() { text } else { "–".to_owned() }
-    };
+type Part = fn(&ModeReport) -> (&Split, &Silence);
+
+fn figures_row(page: &mut String, run: &Run, mode: Mode, part: Part) {
+    let report = run.modes.get(mode);
+    let (latency, silence) = part(report);
+    let (low, high) = silence.median_diff_ci95_us;
+    let difference =
+        format!("{} ({} to {})", words::difference(silence.median_diff_us), words::signed(low), words::signed(high));
+    let at_rolls = |text: String| if mode.rolls() { escape(&text) } else { "–".to_owned() };
     let cells = [
-        m.rolls_measured.to_string(),
-        words::duration(m.append.steady.p50_us),
-        words::duration(m.append.steady.p99_us),
-        at_rolls(m.append.boundary.p99_us),
-        at_rolls(m.silence.append.boundary.p50_us),
-        words::duration(m.silence.append.placebo.p50_us),
-        difference(&m.silence.append),
-        at_rolls(m.silence.tail.boundary.p50_us),
-        words::duration(m.silence.tail.placebo.p50_us),
-        difference(&m.silence.tail),
+        report.rolls_measured.to_string(),
+        words::duration(latency.steady.p50_us),
+        words::duration(latency.steady.p99_us),
+        at_rolls(words::duration(latency.boundary.p99_us)),
+        at_rolls(words::duration(silence.boundary.p50_us)),
+        words::duration(silence.placebo.p50_us),
+        at_rolls(difference),
+        at_rolls(words::p_value(silence.p_value)),
     ];
     let class = super::figures::class(mode);
     let _ = write!(page, "<tr><td>{} ms</td><td><b class=\"{class}\">{}</b></td>", run.metad_rtt_ms, mode.words());
@@ -219,6 +224,12 @@ fn figures_row(page: &mut String, run: &Run, mode: Mode) {
 
 fn claims(page: &mut String, claims: &[Claim]) {
     section(page, "What is claimed", "Each judged on the figures of this run alone.");
+    let failed = claims.iter().filter(|c| !c.holds).count();
+    let (open, summary) = match failed {
+        0 => ("", format!("All {} claims hold", claims.len())),
+        n => (" open", format!("{n} of {} claims fail", claims.len())),
+    };
+    let _ = write!(page, "<details{open}><summary>{summary}</summary>");
     page.push_str("<div class=\"scroll\"><table><tr><th></th><th>round trip</th><th>claim</th><th>evidence</th></tr>");
     for claim in claims {
         let (class, word) = if claim.holds { ("holds", "✓ holds") } else { ("fails", "✗ fails") };
@@ -230,7 +241,7 @@ fn claims(page: &mut String, claims: &[Claim]) {
             escape(&claim.evidence),
         );
     }
-    page.push_str("</table></div>");
+    page.push_str("</table></div></details>");
 }
 
 fn method(page: &mut String, report: &Report) {
@@ -271,7 +282,10 @@ fn environment(page: &mut String, report: &Report) {
         ("kernel", e.kernel.clone()),
         ("segments", format!("{}, placement {}", words::bytes(c.segment_bytes), c.placement)),
         ("clients", clients),
-        ("throughput", format!("{:.0} records/s, {:.2} MiB/s", report.throughput.records_per_s, report.throughput.mib_per_s)),
+        (
+            "throughput",
+            format!("{:.0} records/s, {:.2} MiB/s", report.throughput.records_per_s, report.throughput.mib_per_s),
+        ),
         ("whole run", format!("{:.0} s, seed {}", c.duration_s, c.seed)),
         ("version", e.version.clone()),
     ];

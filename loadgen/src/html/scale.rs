@@ -22,7 +22,8 @@ impl Scale {
         let (low, high) = self.domain;
         let (start, end) = self.range;
         let value = value.clamp(low.min(high), low.max(high));
-        let share = if self.logarithmic { (value / low).ln() / (high / low).ln() } else { (value - low) / (high - low) };
+        let share =
+            if self.logarithmic { (value / low).ln() / (high / low).ln() } else { (value - low) / (high - low) };
         start + share * (end - start)
     }
 

@@ -170,7 +170,11 @@ fn placebo_lengths(windows: &[Window], settings: Settings) -> Vec<u64> {
 fn measured_samples(data: &ModeData, samples: fn(&Block) -> &[Sample]) -> Vec<Sample> {
     let within = |b: &Block| {
         let span = b.span;
-        samples(b).iter().filter(move |s| s.ok && span.is_some_and(|w| w.contains(s.due_us))).copied().collect::<Vec<_>>()
+        samples(b)
+            .iter()
+            .filter(move |s| s.ok && span.is_some_and(|w| w.contains(s.due_us)))
+            .copied()
+            .collect::<Vec<_>>()
     };
     data.blocks.iter().flat_map(within).collect()
 }

@@ -2,8 +2,8 @@
 //! randomness only from a seed that comes in.
 
 pub mod analyse;
-pub mod lateness;
 pub mod latency;
+pub mod lateness;
 pub mod placebo;
 pub mod sample;
 pub mod schedule;

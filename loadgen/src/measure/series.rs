@@ -75,7 +75,8 @@ fn close_up(blocks: &[&[Sample]], boundaries: &[Boundary]) -> CloseUp {
         for block in blocks {
             let from = block.partition_point(|s| (s.due_us as i64) < zero);
             for sample in block[from..].iter().take_while(|s| (s.due_us as i64) < end).filter(|s| s.ok) {
-                latencies[((sample.due_us as i64 - zero) / (CLOSE_UP_BIN_MS * 1_000)) as usize].push(sample.latency_us());
+                latencies[((sample.due_us as i64 - zero) / (CLOSE_UP_BIN_MS * 1_000)) as usize]
+                    .push(sample.latency_us());
             }
         }
     }
@@ -96,7 +97,8 @@ mod tests {
 
     #[test]
     fn blocks_end_to_end() {
-        let spans = [Window { start_us: 1_000_000, end_us: 1_200_000 }, Window { start_us: 5_000_000, end_us: 5_100_000 }];
+        let spans =
+            [Window { start_us: 1_000_000, end_us: 1_200_000 }, Window { start_us: 5_000_000, end_us: 5_100_000 }];
         let axis = Axis::new(&spans);
         assert_eq!(axis.at(1_050_000), Some(50_000));
         assert_eq!(axis.at(5_010_000), Some(210_000));

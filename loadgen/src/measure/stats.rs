@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn erfc_matches_the_tables() {
-        for (x, want) in [(0.0, 1.0), (0.5, 0.479_500_122), (1.0, 0.157_299_207), (2.0, 0.004_677_735), (3.0, 2.209e-5)] {
+        for (x, want) in [(0.0, 1.0), (0.5, 0.479_500_122), (1.0, 0.157_299_207), (2.0, 0.004_677_735), (3.0, 2.209e-5)]
+        {
             assert!((erfc(x) - want).abs() < 1e-8, "erfc({x}) = {}", erfc(x));
         }
         assert!((erfc(1.999_999) - erfc(2.000_001)).abs() < 1e-7, "the two branches meet");

@@ -109,8 +109,7 @@ mod tests {
     fn block(stall: std::ops::Range<u64>) -> Vec<Sample> {
         let held_until = |due: u64| if stall.contains(&(due / MS)) { stall.end * MS } else { due };
         let sample = |i: u64| (i, i * 2 * MS);
-        let make =
-            |(offset, due_us): (u64, u64)| Sample { due_us, done_us: held_until(due_us) + MS, offset, ok: true };
+        let make = |(offset, due_us): (u64, u64)| Sample { due_us, done_us: held_until(due_us) + MS, offset, ok: true };
         (0..500).map(sample).map(make).collect()
     }
 

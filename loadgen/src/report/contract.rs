@@ -1,8 +1,8 @@
 //! The JSON report. A contract: keys stay, new ones may come (`schema` changes when a meaning does). Durations in
 //! microseconds. Every figure of the page and of the table is read from here, so that all three say the same.
 
-use crate::measure::lateness::Lateness;
 use crate::measure::latency::Summary;
+use crate::measure::lateness::Lateness;
 use crate::measure::verify::Verdict;
 use crate::target::Roll;
 use serde::{Deserialize, Serialize};

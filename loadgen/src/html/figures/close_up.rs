@@ -1,7 +1,7 @@
 //! A roll seen close: append latency by the time a record was due around the boundary, all rolls laid over each other.
 
 use super::{Frame, WIDTH, class};
-use crate::html::scale::{Scale, around};
+use crate::html::scale::Scale;
 use crate::html::svg::{Anchor, Svg};
 use crate::report::contract::{CloseUp, Mode, Run};
 
@@ -9,15 +9,10 @@ const HEIGHT: f64 = 268.0;
 const LEFT: f64 = 64.0;
 const GAP: f64 = 72.0;
 
-pub fn draw(run: &Run) -> String {
+pub fn draw(run: &Run, domain: (f64, f64)) -> String {
     let label = format!("Append latency around a roll at {} ms metadata round trip", run.metad_rtt_ms);
     let mut svg = Svg::new(WIDTH, HEIGHT, &label);
     let modes = [Mode::Reactive, Mode::Anticipatory];
-    let seen = |mode: Mode| {
-        let close_up = &run.modes.get(mode).series.close_up;
-        close_up.max_us.iter().chain(&close_up.p50_us).copied()
-    };
-    let domain = around(modes.into_iter().flat_map(seen));
     let width = (WIDTH - 2.0 * LEFT - GAP + LEFT - 8.0) / 2.0;
     for (index, mode) in modes.into_iter().enumerate() {
         let left = LEFT + index as f64 * (width + GAP);

@@ -6,7 +6,7 @@ use crate::html::svg::{Anchor, Svg};
 use crate::report::contract::{Mode, ModeReport, Report, Run};
 
 const LEFT: f64 = 64.0;
-const GAP: f64 = 26.0;
+const GAP: f64 = 44.0;
 const ROW: f64 = 246.0;
 const PLOT: f64 = 176.0;
 /// Shares of records beyond: where the axis has ticks, and how they are named.
@@ -18,7 +18,7 @@ pub fn draw(report: &Report) -> String {
     let mut svg = Svg::new(WIDTH, 2.0 * ROW + 4.0, "Percentile curves of append and tail latency in three modes");
     let rows: [(&str, Curve); 2] = [("append", |m| &m.append_curve), ("tail", |m| &m.tail_curve)];
     let columns = report.runs.len().max(1) as f64;
-    let width = (WIDTH - LEFT - 8.0 - (columns - 1.0) * GAP) / columns;
+    let width = (WIDTH - LEFT - 26.0 - (columns - 1.0) * GAP) / columns;
     for (row, (kind, curve)) in rows.into_iter().enumerate() {
         let all = report.runs.iter().flat_map(|run| Mode::ALL.map(|mode| curve(run.modes.get(mode))));
         let all: Vec<(f64, u64)> = all.flatten().copied().collect();
@@ -57,7 +57,9 @@ fn panel(
     for mode in Mode::ALL {
         let points: Vec<(f64, f64)> =
             curve(run.modes.get(mode)).iter().map(|(rest, us)| (x.at(*rest), y.at(*us as f64))).collect();
-        svg.polyline(&format!("trace bold {}", class(mode)), &points);
+        // The lines of a good cluster lie over each other: the first is drawn broad, to show beneath the last.
+        let weight = if mode == Mode::NoRolls { "broad" } else { "bold" };
+        svg.polyline(&format!("trace {weight} {}", class(mode)), &points);
     }
     let title = format!("{kind}, metadata {} ms", run.metad_rtt_ms);
     svg.text("panel-name", (frame.left, frame.top - 10.0), Anchor::Start, &title);

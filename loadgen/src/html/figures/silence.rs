@@ -5,7 +5,7 @@ use super::{Frame, WIDTH, class};
 use crate::html::scale::{Scale, around, tick_label};
 use crate::html::svg::{Anchor, Svg};
 use crate::measure::stats;
-use crate::report::contract::{Mode, ModeReport, Run, Silence};
+use crate::report::contract::{Mode, ModeReport, Report, Run, Silence};
 use crate::report::{table, words};
 
 const LANE: f64 = 30.0;
@@ -23,9 +23,14 @@ struct Lane<'a> {
     judged: Option<&'a Silence>,
 }
 
-pub fn draw(run: &Run) -> String {
+/// The silences that the pictures of a report share a scale over.
+pub fn domain(report: &Report) -> (f64, f64) {
+    let lanes = report.runs.iter().flat_map(|run| append_lanes(run).into_iter().chain(tail_lanes(run)));
+    around(lanes.flat_map(|lane| lane.values_us))
+}
+
+pub fn draw(run: &Run, domain: (f64, f64)) -> String {
     let kinds = [("between acks", append_lanes(run)), ("between deliveries", tail_lanes(run))];
-    let domain = around(kinds.iter().flat_map(|(_, lanes)| lanes).flat_map(|lane| lane.values_us.iter().copied()));
     let lanes = kinds.iter().map(|(_, lanes)| lanes.len()).sum::<usize>() as f64;
     let label = format!("Longest silence at rolls beside placebo at {} ms metadata round trip", run.metad_rtt_ms);
     let mut svg = Svg::new(WIDTH, lanes * LANE + 2.0 * (HEAD + 12.0) + 26.0, &label);
@@ -43,7 +48,12 @@ pub fn draw(run: &Run) -> String {
 }
 
 fn append_lanes(run: &Run) -> Vec<Lane<'_>> {
-    lanes(run, |m| m.per_roll.iter().map(|r| r.append_silence_us).collect(), |m| &m.placebo_append_us, |m| &m.silence.append)
+    lanes(
+        run,
+        |m| m.per_roll.iter().map(|r| r.append_silence_us).collect(),
+        |m| &m.placebo_append_us,
+        |m| &m.silence.append,
+    )
 }
 
 fn tail_lanes(run: &Run) -> Vec<Lane<'_>> {

@@ -3,21 +3,25 @@
 use super::{Frame, WIDTH, class};
 use crate::html::scale::{Scale, around};
 use crate::html::svg::{Anchor, Svg};
-use crate::report::contract::{Mode, Run, Series};
+use crate::report::contract::{Mode, Report, Run, Series};
 
 const PANEL: f64 = 132.0;
 const HEAD: f64 = 26.0;
 const LEFT: f64 = 64.0;
 
-pub fn draw(run: &Run) -> String {
+/// The latencies that the pictures of a report share a scale over.
+pub fn domain(report: &Report) -> (f64, f64) {
+    let seen = |run: &Run, mode: Mode| {
+        let series = &run.modes.get(mode).series;
+        series.append_max_us.iter().chain(&series.append_p50_us).copied().collect::<Vec<_>>()
+    };
+    around(report.runs.iter().flat_map(|run| Mode::ALL.into_iter().flat_map(move |mode| seen(run, mode))))
+}
+
+pub fn draw(run: &Run, domain: (f64, f64)) -> String {
     let height = 3.0 * (PANEL + HEAD) + 34.0;
     let label = format!("Append latency over time in three modes at {} ms metadata round trip", run.metad_rtt_ms);
     let mut svg = Svg::new(WIDTH, height, &label);
-    let seen = |mode: Mode| {
-        let series = &run.modes.get(mode).series;
-        series.append_max_us.iter().chain(&series.append_p50_us).copied()
-    };
-    let domain = around(Mode::ALL.into_iter().flat_map(seen));
     let longest = |mode: Mode| {
         let series = &run.modes.get(mode).series;
         series.append_max_us.len() as f64 * series.bucket_ms as f64 / 1_000.0
