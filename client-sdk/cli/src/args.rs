@@ -20,7 +20,7 @@ Try it on this machine:
 
 /// The command line of Seamlog, a log whose write head moves from segment to segment unnoticed.
 #[derive(Debug, Parser)]
-#[command(name = "seam", version, after_help = EXAMPLES, propagate_version = true, max_term_width = 100)]
+#[command(name = "seam", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -32,7 +32,7 @@ pub struct Cli {
 #[derive(Clone, Debug, Args)]
 pub struct Global {
     /// The client's settings: routers, metad members, certificates.
-    #[arg(long, global = true, env = "SEAM_CONFIG", default_value = DEFAULT_CONFIG, value_name = "FILE")]
+    #[arg(long, global = true, env = "SEAM_CONFIG", hide_env_values = true, default_value = DEFAULT_CONFIG, value_name = "FILE")]
     pub config: PathBuf,
     /// Answer in JSON; keys stay from version to version, new ones may come.
     #[arg(long, global = true)]

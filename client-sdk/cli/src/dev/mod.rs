@@ -44,7 +44,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 pub struct Dir {
     /// The cluster's directory: settings, certificates, data, logs.
-    #[arg(long, default_value = ".seam", env = "SEAM_DEV_DIR", value_name = "DIR")]
+    #[arg(long, default_value = ".seam", env = "SEAM_DEV_DIR", hide_env_values = true, value_name = "DIR")]
     dir: PathBuf,
 }
 
