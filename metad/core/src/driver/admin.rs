@@ -51,11 +51,13 @@ impl Driver {
         let placements = self
             .place_topic(now, meta, &config)
             .map_err(|no_place| WireError::retry(ErrorCode::Unavailable, no_place.to_string()))?;
-        let coming = self.pending.commands().filter_map(|c| match c {
-            Command::CreateTopic { id, .. } => Some(id.0 + 1),
-            _ => None,
-        });
-        let id = TopicId(coming.fold(meta.next_topic, u64::max));
+        let mut next = meta.next_topic;
+        for command in self.pending.commands() {
+            if let Command::CreateTopic { id, .. } = command {
+                next = next.max(id.0 + 1);
+            }
+        }
+        let id = TopicId(next);
         Ok(Command::CreateTopic { id, name, config, placements })
     }
 

@@ -123,13 +123,37 @@ fn admin_answer(command: &Command, outcome: &Outcome) -> Answer {
 }
 
 fn wire_error(why: &Refusal) -> WireError {
+    use Refusal::*;
+    if why.is_retryable() {
+        return WireError::retry(ErrorCode::Unavailable, why.to_string());
+    }
     let code = match why {
-        Refusal::TopicExists { .. } => ErrorCode::AlreadyExists,
-        Refusal::UnknownTopic(_) | Refusal::TopicDeleted { .. } => ErrorCode::UnknownTopic,
-        Refusal::UnknownRange(_) => ErrorCode::UnknownRange,
-        Refusal::UnknownSegment(_) => ErrorCode::UnknownSegment,
-        _ if why.is_retryable() => ErrorCode::Unavailable,
-        _ => ErrorCode::InvalidArgument,
+        TopicExists { .. } => ErrorCode::AlreadyExists,
+        UnknownTopic(_) | TopicDeleted { .. } => ErrorCode::UnknownTopic,
+        UnknownRange(_) => ErrorCode::UnknownRange,
+        UnknownSegment(_) => ErrorCode::UnknownSegment,
+        UnknownNode(_)
+        | StaleIncarnation { .. }
+        | NodeDead { .. }
+        | NodeName { .. }
+        | StaleTopicId { .. }
+        | BadConfig(_)
+        | StaleConfig { .. }
+        | RangesFixed(_)
+        | BadReplicas(_)
+        | WrongAttempt { .. }
+        | TooManyCandidates { .. }
+        | RangeOpen { .. }
+        | WrongState { .. }
+        | NotInChain { .. }
+        | Decided { .. }
+        | NotACandidate { .. }
+        | WrongBinder { .. }
+        | EndBelowStart { .. }
+        | WrongEpoch { .. }
+        | NotAReplica { .. }
+        | NotAsked { .. }
+        | WrongNonce { .. } => ErrorCode::InvalidArgument,
     };
-    if why.is_retryable() { WireError::retry(code, why.to_string()) } else { WireError::refused(code, why.to_string()) }
+    WireError::refused(code, why.to_string())
 }

@@ -40,6 +40,19 @@ use recovery::Appointed;
 use seam_wire::{NodeId, RangeId, SegmentId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What the leader waits for, as numbers to watch. Each is bounded by a setting or by the number of ranges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Successors that were asked for and whose roll is not recorded.
+    pub successors: usize,
+    /// Agents at work.
+    pub recoveries: usize,
+    /// Ranges whose recovery waits for another to end.
+    pub paced: usize,
+    /// Proposals on their way through the log.
+    pub proposals: usize,
+}
+
 /// The leader's decisions over a [`Meta`] that comes in with every call. Also kept by followers, where it only says
 /// `NotLeader`.
 #[derive(Debug, Default)]
@@ -78,6 +91,16 @@ impl Driver {
 
     pub fn timing(&self) -> &Timing {
         &self.timing
+    }
+
+    /// Zero on a member that does not lead.
+    pub fn waits(&self) -> Waits {
+        Waits {
+            successors: self.wants.len(),
+            recoveries: self.recoveries.len(),
+            paced: self.paced.len(),
+            proposals: self.pending.commands().count(),
+        }
     }
 
     /// Takes one input at `now` (monotonic, of this process) with the state as applied so far. Effects go to `out`, in order.

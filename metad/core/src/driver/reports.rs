@@ -11,7 +11,7 @@ use crate::state::records::Segment;
 use crate::tick::Tick;
 use seam_wire::meta::SegmentState;
 use seam_wire::report::{Report, RollStats};
-use seam_wire::{Incarnation, NodeId, SegmentId};
+use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 
 /// What to do about a report.
 enum Verdict {
@@ -91,7 +91,12 @@ impl Driver {
                     return Verdict::Done(format!("R3: {id} starts at {known}, not at {start}"));
                 }
                 let ready_us = self.watched.get(&next).map_or(0, |w| w.ready_us);
-                commit(segment, Command::CommitRoll { segment: id, end, next, by: RollBy::Planned, stats, ready_us })
+                commit(
+                    segment,
+                    end,
+                    next,
+                    Command::CommitRoll { segment: id, end, next, by: RollBy::Planned, stats, ready_us },
+                )
             }
             Report::GateOpened { gate_us, first_commit_us, .. } => {
                 if segment.primary() != node {
@@ -123,7 +128,7 @@ impl Driver {
                     return Verdict::Done(format!("{node} is not the agent of {id} in {epoch}"));
                 }
                 let (by, stats) = (RollBy::Recovery(epoch), RollStats::default());
-                commit(segment, Command::CommitRoll { segment: id, end, next, by, stats, ready_us: 0 })
+                commit(segment, end, next, Command::CommitRoll { segment: id, end, next, by, stats, ready_us: 0 })
             }
         }
     }
@@ -208,15 +213,9 @@ fn verdict_of(ensured: Ensured, id: SegmentId) -> Verdict {
 }
 
 /// A decision, unless it is recorded already. Out of chain order it comes again.
-fn commit(segment: &Segment, command: Command) -> Verdict {
-    match (&segment.state, &command) {
-        (SegmentState::Sealed { end, next, .. }, Command::CommitRoll { end: e, next: n, .. })
-            if (end, next) == (e, n) =>
-        {
-            Verdict::Done(String::new())
-        }
-        _ => Verdict::Propose(command),
-    }
+fn commit(segment: &Segment, end: Offset, next: SegmentId, command: Command) -> Verdict {
+    let is_recorded = matches!(segment.state, SegmentState::Sealed { end: e, next: n, .. } if (e, n) == (end, next));
+    if is_recorded { Verdict::Done(String::new()) } else { Verdict::Propose(command) }
 }
 
 fn segment_of(report: &Report) -> SegmentId {

@@ -1,0 +1,265 @@
+//! Random histories: the invariants hold after every command (the state asserts them itself), replaying a log gives the
+//! same bytes (R11), what is decided stays decided (R3, R5), and a watcher that merges the pushed views sees the state.
+
+mod common;
+
+use common::*;
+use metad_core::{Command, Meta, Outcome, RollBy};
+use proptest::prelude::*;
+use seam_wire::meta::{MetaItem, NodeState, SegmentState, SegmentView};
+use seam_wire::topic::{Placement, TopicConfig};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
+use std::collections::BTreeMap;
+
+/// Six numbers that become a command once the state is known: mostly a plausible one, at times nonsense.
+type Dice = [u32; 6];
+
+fn segments(meta: &Meta) -> Vec<SegmentView> {
+    (1..).map_while(|id| meta.segment(SegmentId(id))).collect()
+}
+
+fn pick<T: Clone>(from: &[T], die: u32) -> Option<T> {
+    if from.is_empty() { None } else { Some(from[die as usize % from.len()].clone()) }
+}
+
+fn replicas(die: u32, count: u32) -> Vec<NodeId> {
+    (0..count).map(|i| NodeId(1 + (die + i * (1 + die / 7 % 2)) % 6)).collect()
+}
+
+fn life_of(meta: &Meta, node: NodeId, die: u32) -> Incarnation {
+    let current = meta.node(node).map_or(1, |n| n.incarnation.0);
+    if die.is_multiple_of(8) { Incarnation(current.saturating_sub(1)) } else { Incarnation(current) }
+}
+
+/// A segment of the wanted kind where there is one; one in eight times any.
+fn target(meta: &Meta, die: u32, wanted: impl Fn(&SegmentView) -> bool) -> SegmentId {
+    let all = segments(meta);
+    let fitting: Vec<_> = all.iter().filter(|s| wanted(s)).cloned().collect();
+    let from = if die.is_multiple_of(8) || fitting.is_empty() { &all } else { &fitting };
+    pick(from, die / 8).map_or(SegmentId(u64::from(die % 40)), |s| s.spec.id)
+}
+
+fn is_open(s: &SegmentView) -> bool {
+    matches!(s.state, SegmentState::Open { .. })
+}
+
+fn is_ready(s: &SegmentView) -> bool {
+    matches!(s.state, SegmentState::Ready { .. })
+}
+
+fn is_candidate(s: &SegmentView) -> bool {
+    is_ready(s) || s.state == SegmentState::Planned
+}
+
+fn command(meta: &Meta, d: Dice) -> Command {
+    let attempt = |prior: SegmentId, die: u32| {
+        let made = segments(meta).iter().filter(|s| s.spec.prior == Some(prior)).count() as u32;
+        if die.is_multiple_of(8) { made } else { made + 1 }
+    };
+    match d[0] % 20 {
+        0 => register(1 + d[1] % 6, 1 + u64::from(d[2] % 4)),
+        1 => {
+            let id = NodeId(1 + d[1] % 6);
+            let state = [NodeState::Live, NodeState::Draining, NodeState::Dead][d[2] as usize % 3];
+            Command::SetNodeState { id, incarnation: life_of(meta, id, d[3]), state }
+        }
+        2 => {
+            let (r, a) = [(3, 2), (3, 3), (1, 1), (2, 2)][d[1] as usize % 4];
+            let config = TopicConfig { ranges: 1 + d[2] % 2, replicas: r, ack_quorum: a, ..TopicConfig::default() };
+            let placements = (0..config.ranges).map(|i| replicas(d[3] + i, r.into())).collect();
+            let id = TopicId(1 + u64::from(d[4] % 5));
+            Command::CreateTopic { id, name: format!("t{}", d[5] % 4), config, placements }
+        }
+        3 => {
+            let topic = TopicId(1 + u64::from(d[1] % 4));
+            let expected = meta.topic(topic).map_or_else(TopicConfig::default, |t| t.config);
+            let placement = [Placement::Sticky, Placement::RoundRobin][d[2] as usize % 2];
+            let config = TopicConfig { placement, ..expected.clone() };
+            Command::AlterTopic { topic, expected, config }
+        }
+        4 if d[1].is_multiple_of(8) => Command::DeleteTopic { topic: TopicId(1 + u64::from(d[2] % 4)) },
+        4 => {
+            let range = RangeId(1 + u64::from(d[1] % 6));
+            Command::PrepareRoot { range, attempt: 1 + d[2] % 5, replicas: replicas(d[3], 1 + d[4] % 3) }
+        }
+        5..=7 => {
+            let prior = target(meta, d[1], |s| is_open(s) || is_ready(s));
+            let count = meta.segment(prior).map_or(3, |s| s.spec.replicas.len() as u32);
+            Command::Prepare { prior, attempt: attempt(prior, d[2]), replicas: replicas(d[3], count) }
+        }
+        8..=11 => {
+            let segment = target(meta, d[1], is_candidate);
+            let open_on = meta.segment(segment).map_or_else(Vec::new, |s| s.spec.replicas);
+            let keep = if d[2].is_multiple_of(3) { open_on.len().saturating_sub(1) } else { open_on.len() };
+            let incarnation = open_on.first().map_or(Incarnation(1), |p| life_of(meta, *p, d[3]));
+            Command::MarkReady { segment, open_on: open_on[..keep].to_vec(), incarnation, commit_us: 1, open_us: 2 }
+        }
+        12 => Command::AskRelease { segment: target(meta, d[1], is_candidate) },
+        13 => {
+            let segment = target(meta, d[1], |s| s.release_asked);
+            let prior = meta.segment(segment).and_then(|s| s.spec.prior).and_then(|p| meta.segment(p));
+            let node = prior.as_ref().map_or(NodeId(1), |p| p.spec.primary());
+            let incarnation = prior.and_then(|p| p.primary_incarnation).unwrap_or(Incarnation(u64::from(d[2] % 3)));
+            Command::Released { segment, node, incarnation }
+        }
+        14 => {
+            let segment = target(meta, d[1], is_open);
+            let view = meta.segment(segment);
+            let (agent, epoch) = view.as_ref().map_or((NodeId(1), Epoch(0)), |s| {
+                let agent = pick(&s.spec.replicas, d[2]).expect("never empty");
+                (agent, s.recovery.as_ref().map_or(Epoch(0), |r| r.epoch))
+            });
+            let count = view.map_or(3, |s| s.spec.replicas.len() as u32);
+            Command::Recover {
+                segment,
+                agent,
+                agent_incarnation: life_of(meta, agent, d[3]),
+                expected_epoch: epoch,
+                replicas: replicas(d[4], count),
+            }
+        }
+        15..=16 => {
+            let segment = target(meta, d[1], is_open);
+            let next = target(meta, d[2], |s| s.spec.prior == Some(segment) && is_candidate(s));
+            let start = match meta.segment(segment).map(|s| s.state) {
+                Some(SegmentState::Open { start } | SegmentState::Sealed { start, .. }) => start.0,
+                _ => 0,
+            };
+            let end = (start + u64::from(d[3] % 9)).saturating_sub(u64::from(d[4].is_multiple_of(8)));
+            let epoch = Epoch(u64::from(d[5] / 2 % 4));
+            let by = if d[5].is_multiple_of(2) { RollBy::Planned } else { RollBy::Recovery(epoch) };
+            roll(segment.0, end, next.0, by)
+        }
+        17 => {
+            let segment = target(meta, d[1], |s| s.state == SegmentState::Reclaiming);
+            let node = meta.segment(segment).and_then(|s| pick(&s.spec.replicas, d[2])).unwrap_or(NodeId(d[3]));
+            Command::ConfirmReclaimed { segment, node }
+        }
+        18 => Command::RequestRoll { segment: target(meta, d[1], is_open), expected: d[2] % 3 },
+        _ => {
+            let segment = target(meta, d[1], |s| is_ready(s) || is_open(s));
+            if d[2].is_multiple_of(2) {
+                Command::GateOpened { segment, gate_us: d[3].into(), first_commit_us: d[4].into() }
+            } else {
+                Command::RollRecorded { segment, record_us: d[3].into() }
+            }
+        }
+    }
+}
+
+/// A watcher: keeps the newest view of everything.
+#[derive(Default)]
+struct Watcher {
+    items: BTreeMap<(u8, u64), MetaItem>,
+}
+
+impl Watcher {
+    fn take(&mut self, items: Vec<MetaItem>) {
+        for item in items {
+            let key = match &item {
+                MetaItem::Node(n) => (0, u64::from(n.id.0)),
+                MetaItem::Topic(t) => (1, t.id.0),
+                MetaItem::Segment(s) => (2, s.spec.id.0),
+            };
+            self.items.insert(key, item);
+        }
+    }
+}
+
+fn start_and_end(s: &SegmentState) -> (Option<Offset>, Option<(Offset, SegmentId)>) {
+    match s {
+        SegmentState::Open { start } => (Some(*start), None),
+        SegmentState::Sealed { start, end, next } => (Some(*start), Some((*end, *next))),
+        _ => (None, None),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_histories(dice in prop::collection::vec(prop::array::uniform6(0u32..10_000), 1..220)) {
+        let mut meta = Meta::default();
+        let mut log: Vec<Command> = (1..=6).map(|id| register(id, 1)).collect();
+        log.push(create(1, "t0", &TopicConfig::default(), &[&[1, 2, 3]]));
+        let mut watcher = Watcher::default();
+        for command in &log {
+            watcher.take(meta.apply(command).items);
+        }
+        let cut = dice.len() / 2;
+        let mut saved = Vec::new();
+        for (i, d) in dice.into_iter().enumerate() {
+            if i == cut {
+                saved = meta.snapshot();
+            }
+            let command = command(&meta, d);
+            let mut before = meta.clone();
+            let applied = meta.apply(&command);
+            watcher.take(applied.items);
+            if matches!(applied.outcome, Outcome::Refused { .. }) {
+                before.forget_version();
+                let mut after = meta.clone();
+                after.forget_version();
+                prop_assert_eq!(before, after, "refused, but changed: {:?}", command);
+            } else {
+                for old in segments(&before) {
+                    let new = meta.segment(old.spec.id).expect("segments stay");
+                    let deleted = meta.topic(old.spec.topic).expect("topics stay").deleted;
+                    prop_assert_eq!(&old.spec, &new.spec);
+                    let ((old_start, old_end), (new_start, new_end)) = (start_and_end(&old.state), start_and_end(&new.state));
+                    prop_assert!(deleted || old_start.is_none() || old_start == new_start, "R3: {:?} {:?}", old, new);
+                    prop_assert!(deleted || old_end.is_none() || old_end == new_end, "R5: {:?} {:?}", old, new);
+                    let is_gone = matches!(old.state, SegmentState::Reclaiming | SegmentState::Reclaimed);
+                    prop_assert!(!is_gone || matches!(new.state, SegmentState::Reclaiming | SegmentState::Reclaimed));
+                }
+                // Repeating what took effect changes nothing, unless others have moved meanwhile.
+                let mut twice = meta.clone();
+                let again = twice.apply(&command);
+                prop_assert!(again.items.is_empty() || matches!(command, Command::RequestRoll { .. }), "{:?}", command);
+            }
+            log.push(command);
+        }
+        meta.assert_invariants();
+        prop_assert_eq!(watcher.items.into_values().collect::<Vec<_>>(), meta.all_items());
+
+        let mut replayed = Meta::default();
+        log.iter().for_each(|c| { replayed.apply(c); });
+        prop_assert_eq!(replayed.hash(), meta.hash(), "R11: replay");
+        prop_assert_eq!(&replayed, &meta);
+
+        if !saved.is_empty() {
+            let mut restored = Meta::restore(&saved).expect("its own snapshot");
+            let done = restored.version() as usize;
+            log[done..].iter().for_each(|c| { restored.apply(c); });
+            prop_assert_eq!(restored.snapshot(), meta.snapshot(), "R11: snapshot and the rest of the log");
+        }
+    }
+}
+
+/// The dice above must reach deep states, or the property proves nothing.
+#[test]
+fn random_histories_reach_rolls_recoveries_and_reclaims() {
+    let mut seed = 7u64;
+    let mut die = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as u32 % 10_000
+    };
+    let mut meta = Meta::default();
+    (1..=6).for_each(|id| {
+        ok(&mut meta, &register(id, 1));
+    });
+    ok(&mut meta, &create(1, "t0", &TopicConfig::default(), &[&[1, 2, 3]]));
+    let (mut planned, mut recovered) = (0, 0);
+    for _ in 0..4000 {
+        let command = command(&meta, std::array::from_fn(|_| die()));
+        let applied = meta.apply(&command);
+        if let (Command::CommitRoll { by, .. }, Outcome::Done) = (&command, &applied.outcome) {
+            match by {
+                RollBy::Planned => planned += 1,
+                RollBy::Recovery(_) => recovered += 1,
+            }
+        }
+    }
+    let c = meta.counters();
+    assert!(planned >= 10 && recovered >= 3 && c.reclaimed >= 10, "{planned} {recovered} {c:?}");
+}
