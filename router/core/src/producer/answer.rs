@@ -92,9 +92,6 @@ impl RangeProducer {
                     self.settle(now, chains, out);
                 }
             }
-            ErrorCode::OutOfSequence if self.went_ahead(order, up, seq) => {
-                self.inflight.place(order, Place::Parked);
-            }
             ErrorCode::OutOfSequence
             | ErrorCode::UnknownTopic
             | ErrorCode::UnknownRange
@@ -159,30 +156,6 @@ impl RangeProducer {
         self.delay_reopen(now, segment);
         let warm = self.streams.values().any(|stream| stream.segment == next && stream.usable());
         self.counters.warm_moves += u64::from(warm);
-    }
-
-    /// Whether the batch, at `seq` of `up`, was sent ahead of an older one of its producer.
-    fn went_ahead(&self, order: u64, up: UpstreamId, seq: u64) -> bool {
-        self.inflight.any_older(order, |place| match place {
-            Place::Sent { up: other, seq: older } => other != up || older > seq,
-            Place::Parked | Place::Waiting => true,
-        })
-    }
-
-    /// Lets parked batches wait for the head again once nothing older of their producer is unsettled elsewhere.
-    pub(super) fn unpark(&mut self) {
-        let head = self.head_stream();
-        for order in self.inflight.parked() {
-            let must_stay = self.inflight.any_older(order, |place| match place {
-                Place::Sent { up, .. } => Some(up) != head,
-                Place::Parked => true,
-                // It goes before this one.
-                Place::Waiting => false,
-            });
-            if !must_stay {
-                self.inflight.place(order, Place::Waiting);
-            }
-        }
     }
 
     /// After an answer on `up`: closes it if that was its last.

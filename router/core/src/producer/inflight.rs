@@ -12,9 +12,6 @@ pub(super) enum Place {
     Waiting,
     /// On a stream, not answered.
     Sent { up: UpstreamId, seq: u64 },
-    /// The head called it out of sequence while older batches of its producer were not settled elsewhere: it is sent again
-    /// when they are.
-    Parked,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +39,6 @@ pub(super) struct Inflight {
     next_order: u64,
     bytes: usize,
     waiting: BTreeSet<u64>,
-    parked: BTreeSet<u64>,
     deadlines: BTreeSet<(Tick, u64)>,
     dropped: u64,
 }
@@ -57,7 +53,7 @@ impl Inflight {
     }
 
     pub fn sent(&self) -> usize {
-        self.batches.len() - self.waiting.len() - self.parked.len()
+        self.batches.len() - self.waiting.len()
     }
 
     /// Unsent batches of clients that went away.
@@ -85,7 +81,6 @@ impl Inflight {
         self.deadlines.remove(&(batch.deadline, order));
         match batch.place {
             Place::Waiting => self.waiting.remove(&order),
-            Place::Parked => self.parked.remove(&order),
             Place::Sent { .. } => true,
         };
         Some(batch)
@@ -96,13 +91,11 @@ impl Inflight {
         let batch = self.batches.get_mut(&order).expect("the caller holds an order that is in flight");
         match batch.place {
             Place::Waiting => self.waiting.remove(&order),
-            Place::Parked => self.parked.remove(&order),
             Place::Sent { .. } => true,
         };
         batch.place = place;
         match place {
             Place::Waiting => self.waiting.insert(order),
-            Place::Parked => self.parked.insert(order),
             Place::Sent { .. } => true,
         };
         batch
@@ -115,24 +108,6 @@ impl Inflight {
 
     pub fn waiting(&self) -> impl Iterator<Item = u64> + use<> {
         self.waiting.clone().into_iter()
-    }
-
-    pub fn has_parked(&self) -> bool {
-        !self.parked.is_empty()
-    }
-
-    pub fn parked(&self) -> impl Iterator<Item = u64> + use<> {
-        self.parked.clone().into_iter()
-    }
-
-    /// Whether a batch older than `order`, of the same producer, has a place for which `matters` holds.
-    pub fn any_older(&self, order: u64, matters: impl Fn(Place) -> bool) -> bool {
-        let Some(this) = self.batches.get(&order).and_then(|batch| batch.producer) else {
-            return false;
-        };
-        self.batches.range(..order).any(|(_, older)| {
-            older.producer.is_some_and(|old| old.id == this.id && old.epoch == this.epoch) && matters(older.place)
-        })
     }
 
     pub fn next_deadline(&self) -> Option<Tick> {
@@ -161,7 +136,6 @@ impl Inflight {
         assert_eq!(self.deadlines.len(), self.batches.len(), "a deadline is lost");
         for (order, batch) in &self.batches {
             assert_eq!(self.waiting.contains(order), batch.place == Place::Waiting, "batch {order}: {batch:?}");
-            assert_eq!(self.parked.contains(order), batch.place == Place::Parked, "batch {order}: {batch:?}");
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct ProducerSettings {
     /// First wait before a segment whose stream broke is tried again; doubles to `reopen_max_us`.
     pub reopen_min_us: u64,
     pub reopen_max_us: u64,
-    /// How long a stream whose segment metad says is sealed may go on without a `Moved` before it counts as broken.
+    /// How long a stream whose segment metad says is sealed may owe its `Moved` or its acks before it counts as broken.
     pub moved_patience_us: u64,
 }
 

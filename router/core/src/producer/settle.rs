@@ -17,6 +17,7 @@ impl RangeProducer {
         self.moved_to.retain(|segment, next| {
             chains.sealed(*segment).is_none() && !chains.never_chosen(*segment) && !chains.never_chosen(*next)
         });
+        self.correct_moves(chains);
         self.reopen_at = None;
         self.head = self.find_head(chains);
         self.review_streams(now, chains, out);
@@ -27,6 +28,23 @@ impl RangeProducer {
         }
         let over = |segment| chains.sealed(segment).is_some() || chains.never_chosen(segment);
         self.retries.retain(|segment, _| chains.segment(*segment).is_some() && !over(*segment));
+    }
+
+    /// A segment that never was in the chain names the one that was chosen in its place: then it is the segment both were
+    /// to follow that went on there, and what its primary told was overruled.
+    fn correct_moves(&mut self, chains: &Chains) {
+        let prior = |segment: SegmentId| chains.segment(segment).and_then(|view| view.spec.prior);
+        let sideways: Vec<(SegmentId, SegmentId, SegmentId)> = self
+            .moved_to
+            .iter()
+            .filter_map(|(from, to)| prior(*to).filter(|prior| prior != from).map(|prior| (*from, prior, *to)))
+            .collect();
+        for (from, prior, to) in sideways {
+            self.moved_to.remove(&from);
+            if chains.sealed(prior).is_none() {
+                self.moved_to.insert(prior, to);
+            }
+        }
     }
 
     /// metad's head, led on by the moves it does not know of yet.
@@ -75,12 +93,18 @@ impl RangeProducer {
         if stream.patience.is_some_and(|until| until <= now) {
             return if empty { Verdict::Close } else { Verdict::Break(Fate::Unknown) };
         }
+        let decided = chains.sealed(segment).map(|(_, next)| next);
+        let told = self.moved_to.get(&segment).copied();
         let recovered = chains.segment(segment).is_some_and(|view| view.recovery.is_some());
-        match (stream.state, chains.sealed(segment)) {
+        match (stream.state, decided) {
             (State::Moved { .. }, _) if empty => Verdict::Close,
             // Decided otherwise than its primary said: that primary is fenced and owes nothing.
-            (State::Moved { next }, Some((_, decided))) if next != decided => Verdict::Break(Fate::Unknown),
-            (State::Moved { .. }, _) => Verdict::Keep,
+            (State::Moved { next }, _) if decided.or(told).is_some_and(|other| other != next) => {
+                Verdict::Break(Fate::Unknown)
+            }
+            // All of it is committed; a living primary has sent its acks by now.
+            (State::Moved { .. }, Some(_)) => Verdict::Await,
+            (State::Moved { .. }, None) => Verdict::Keep,
             (State::Opening | State::Open | State::Refusing, Some(_)) if empty => Verdict::Close,
             (State::Opening | State::Open | State::Refusing, Some(_)) if recovered => Verdict::Break(Fate::Unknown),
             (State::Opening | State::Open | State::Refusing, Some(_)) => Verdict::Await,
@@ -146,9 +170,6 @@ impl RangeProducer {
 
     /// Sends what waits, oldest first, if it may be sent now.
     pub(super) fn flush(&mut self, out: &mut Vec<Effect>) {
-        if self.inflight.has_parked() {
-            self.unpark();
-        }
         if self.inflight.first_waiting().is_none() {
             return;
         }
@@ -183,7 +204,7 @@ impl RangeProducer {
                     stream.take(seq);
                     true
                 }
-                Place::Waiting | Place::Parked => false,
+                Place::Waiting => false,
             };
             let error = if sent {
                 let detail = "no answer from the range's head within the router's time for an append";

@@ -81,10 +81,6 @@ impl RangeProducer {
         for (_, order) in stream.sent {
             self.requeue(order, fate, stream.segment, out);
         }
-        // They were out of sequence behind what now goes before them.
-        for order in self.inflight.parked() {
-            self.inflight.place(order, Place::Waiting);
-        }
     }
 
     fn requeue(&mut self, order: u64, fate: Fate, segment: SegmentId, out: &mut Vec<Effect>) {
