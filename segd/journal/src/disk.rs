@@ -7,7 +7,8 @@
 //! - D2 After `sync_data` returns `Ok`, every write to that file that returned before the call survives a power cut, and
 //!   so does the length those writes gave the file.
 //! - D3 Before that, a power cut keeps any subset of the 512-byte sectors written; a sector is kept whole or not at all.
-//!   A sector that was synced and not written since is never lost.
+//!   A write broken off by an error or the end of the process ends between two sectors as well. A sector that was
+//!   synced and not written since is never lost.
 //! - D4 A created or removed name survives a power cut only after `sync_dir` returned `Ok`. Before that it may or may not.
 //! - D5 After any error of a write or sync, nothing is known of the unsynced sectors of that file, and a later `Ok` from
 //!   `sync_data` says nothing about them. The caller must not go on.

@@ -27,7 +27,8 @@
 //!   from a torn one; a clean shutdown therefore ends with an empty group.
 //! - `floor` says below which number everything was released (J1). A released file is marked free and synced, oldest
 //!   first, before it is used again, so what is live on disk is always one unbroken run.
-//! - The file header is one sector, which disks write whole. A header that is neither zero nor valid is corruption.
+//! - The file header is one sector, which disks write whole. A header that is neither zero nor valid is corruption; one
+//!   that is zero was never written, which is the last step of making a file, so the file is deleted.
 
 use crate::Lsn;
 

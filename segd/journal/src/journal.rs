@@ -218,8 +218,10 @@ impl Drop for Inner {
 }
 
 impl Parts {
-    /// Completes all that is queued with the error.
+    /// Refuses appends from now on and completes all that is queued with the error.
     fn refuse_all(&self, error: &JournalError) {
+        // The thread that found the failure may not have come to this yet; nothing may slip in behind the drain.
+        self.queue.refuse(error.clone());
         for pending in self.queue.drain() {
             (pending.done)(Err(error.clone()));
         }

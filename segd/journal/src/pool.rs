@@ -249,8 +249,11 @@ impl Pool {
         if self.is_durable() {
             self.disk.sync_dir()?;
         }
+        // The header says that all of the above is durable: an open deletes a file without one.
+        let slot = Slot { name: name.to_owned(), file, file_bytes: self.config.file_bytes };
+        self.write_header(&slot, &self.free_header(&slot, self.floor, Lsn(0)))?;
         self.counters.files_made.fetch_add(1, Relaxed);
-        Ok(Slot { name: name.to_owned(), file, file_bytes: self.config.file_bytes })
+        Ok(slot)
     }
 
     /// Waits between two steps of a fill, or not if the writer has nothing left; true if the pool is stopping.

@@ -66,7 +66,6 @@ struct Scanned {
 struct Directory {
     live: Vec<Found>,
     free: Vec<Found>,
-    blank: Vec<Slot>,
     unfinished: Vec<String>,
     next_number: u64,
 }
@@ -76,14 +75,14 @@ pub(crate) fn recover(
     config: &JournalConfig,
     replay: &mut dyn FnMut(Lsn, Bytes),
 ) -> Result<Recovered, OpenError> {
-    let Directory { live, free, blank, unfinished, next_number } = survey(disk, config)?;
+    let Directory { live, free, unfinished, next_number } = survey(disk)?;
     let headers = || live.iter().chain(&free).map(|found| found.header);
     let floor = headers().map(|header| header.floor).max().unwrap_or(Lsn::FIRST);
     let run = Run::after(headers().map(|header| header.generation));
     let mut witness = headers().map(|header| header.synced_through).max().unwrap_or_default();
 
     let mut report = OpenReport { first_lsn: floor, next_lsn: floor, ..OpenReport::default() };
-    let (scanned, dead) = read_run(live, floor, &mut report, &mut witness, replay)?;
+    let (scanned, unused) = read_run(live, floor, &mut report, &mut witness, replay)?;
     let end_name = scanned.last().map_or("none", |last| &last.found.slot.name).to_owned();
     let corrupt = |what| Err(OpenError::Corrupt { at: report.next_lsn, file: end_name.clone(), what });
     if report.next_lsn <= witness {
@@ -98,7 +97,7 @@ pub(crate) fn recover(
     tidy.make_durable(&scanned, report.next_lsn)?;
     let (kept, emptied): (Vec<_>, Vec<_>) =
         scanned.into_iter().partition(|file| file.end_lsn > file.found.header.first_lsn);
-    let (mut ready, mut doomed) = (VecDeque::from(blank), unfinished);
+    let (mut ready, mut doomed) = (VecDeque::new(), unfinished);
     for Found { slot, header } in free {
         // One too small for the settings goes, unless its mark carries the floor: then it stays, unused.
         if slot.file_bytes >= config.least_file_bytes() {
@@ -107,7 +106,7 @@ pub(crate) fn recover(
             doomed.push(slot.name);
         }
     }
-    for found in dead.into_iter().chain(emptied.into_iter().map(|file| file.found)) {
+    for found in unused.into_iter().chain(emptied.into_iter().map(|file| file.found)) {
         tidy.free(&found)?;
         if found.slot.file_bytes >= config.least_file_bytes() {
             ready.push_back(found.slot);
@@ -125,9 +124,8 @@ pub(crate) fn recover(
 }
 
 /// Opens every file of ours and sorts them by what their first block says.
-fn survey(disk: &dyn Disk, config: &JournalConfig) -> Result<Directory, OpenError> {
-    let mut directory =
-        Directory { live: Vec::new(), free: Vec::new(), blank: Vec::new(), unfinished: Vec::new(), next_number: 1 };
+fn survey(disk: &dyn Disk) -> Result<Directory, OpenError> {
+    let mut directory = Directory { live: Vec::new(), free: Vec::new(), unfinished: Vec::new(), next_number: 1 };
     let mut numbered: Vec<(u64, String)> = disk
         .list()
         .map_err(OpenError::io("list", "directory"))?
@@ -146,7 +144,7 @@ fn survey(disk: &dyn Disk, config: &JournalConfig) -> Result<Directory, OpenErro
         }
         let slot = Slot { name, file, file_bytes };
         match FileHeader::decode(&sector) {
-            FileMark::Blank if file_bytes == config.file_bytes => directory.blank.push(slot),
+            // The header is put on last, so the filling was not finished, or at least its sync was not.
             FileMark::Blank => directory.unfinished.push(slot.name),
             FileMark::Header(header) if header.file_bytes != file_bytes => {
                 return Err(OpenError::Corrupt { at: header.first_lsn, file: slot.name, what: "its length changed" });
@@ -164,7 +162,7 @@ fn survey(disk: &dyn Disk, config: &JournalConfig) -> Result<Directory, OpenErro
 }
 
 /// Reads the live files in order for as long as they are dense (J1, J2), and collects from the rest whatever witnesses
-/// there are. Returns the files of the run, and those that lie past its end.
+/// there are. Returns the files of the run, and those that lie before its start or past its end.
 fn read_run(
     live: Vec<Found>,
     floor: Lsn,
@@ -172,16 +170,17 @@ fn read_run(
     witness: &mut Lsn,
     replay: &mut dyn FnMut(Lsn, Bytes),
 ) -> Result<(Vec<Scanned>, Vec<Found>), OpenError> {
-    if let Some(first) = live.first() {
-        let (at, file) = (floor, first.slot.name.clone());
-        if first.header.first_lsn > floor {
-            return Err(OpenError::Corrupt { at, file, what: "the files before it are missing" });
-        }
+    // Files before the newest that starts at or below the floor were released; only the marking was cut short. If there
+    // is no such file the run is empty, and what the witnesses say of it decides.
+    let start = live.iter().rposition(|found| found.header.first_lsn <= floor).unwrap_or(0);
+    let mut rest = live.into_iter();
+    let mut unused: Vec<Found> = rest.by_ref().take(start).collect();
+    let mut rest = rest.peekable();
+    if let Some(first) = rest.peek().filter(|first| first.header.first_lsn <= floor) {
         report.first_lsn = first.header.first_lsn;
         report.next_lsn = first.header.first_lsn;
     }
     let mut scanned: Vec<Scanned> = Vec::new();
-    let mut rest = live.into_iter().peekable();
     while let Some(found) = rest.next_if(|found| found.header.first_lsn <= report.next_lsn) {
         if found.header.first_lsn < report.next_lsn {
             let at = found.header.first_lsn;
@@ -193,11 +192,11 @@ fn read_run(
     if let Some(last) = scanned.last() {
         report.torn_bytes += find_witnesses(&last.found, last.end_position, witness)?;
     }
-    let dead: Vec<Found> = rest.collect();
-    for found in &dead {
-        report.torn_bytes += find_witnesses(found, BLOCK_BYTES, witness)?;
+    for found in rest {
+        report.torn_bytes += find_witnesses(&found, BLOCK_BYTES, witness)?;
+        unused.push(found);
     }
-    Ok((scanned, dead))
+    Ok((scanned, unused))
 }
 
 /// Reads one file up to its first group that is not intact.
@@ -294,7 +293,7 @@ impl Tidy {
         Ok(())
     }
 
-    /// Marks a file past the end of the run as free, so that what it holds can never join a later run.
+    /// Marks a file outside the run as free, so that what it holds can never join a later run.
     fn free(&self, Found { slot, header }: &Found) -> Result<(), OpenError> {
         let (live, first_lsn) = (false, Lsn(0));
         let header = FileHeader { live, first_lsn, floor: self.floor, synced_through: self.witness, ..*header };

@@ -326,7 +326,9 @@ impl DiskFile for SimFile {
         match sim.begin(self.life)? {
             None => sim.write(self.id, &data, offset as usize),
             Some(fault) => {
-                let part = sim.below(data.len() + 1);
+                // A write that is broken off ends at a sector border of the file.
+                let end = offset as usize + sim.below(data.len() + 1);
+                let part = (end / SECTOR * SECTOR).saturating_sub(offset as usize);
                 sim.write(self.id, &data[..part], offset as usize)?;
                 Err(fault.error())
             }

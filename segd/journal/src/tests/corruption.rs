@@ -87,6 +87,18 @@ fn an_intact_group_after_an_unsynced_hole_is_cut_and_never_returns() {
 }
 
 #[test]
+fn a_torn_first_header_before_an_unsynced_second_file_is_a_torn_tail() {
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed);
+        let (mut engine, ..) = open(&disk, &small_config()).unwrap();
+        engine.writer.write(&[entry(1, 9000), entry(2, 9000), entry(3, 9000)]).unwrap();
+        drop(engine);
+        disk.power_cut();
+        open(&disk, &small_config()).unwrap();
+    }
+}
+
+#[test]
 fn what_a_failed_sync_left_in_the_cache_is_written_again_by_the_open() {
     for seed in 0..50 {
         let disk = SimDisk::new(seed);
