@@ -23,6 +23,7 @@ mod write;
 
 pub use settings::Settings;
 pub use state::{Load, RestoredReplica};
+pub use write::claim;
 
 use crate::io::{Counter, Effect, Input, Token};
 use bytes::Bytes;

@@ -9,7 +9,7 @@ use crate::primary::{Phase, Primary};
 use seam_wire::meta::{SegmentState, SegmentView};
 use seam_wire::msg::{Decision, Peer};
 use seam_wire::report::Report;
-use seam_wire::{NodeId, SegmentId, Tick};
+use seam_wire::{NodeId, Offset, SegmentId, Tick};
 
 impl Node {
     /// This node is in the segment's replica set: open it if it was never here and may still be opened.
@@ -46,11 +46,15 @@ impl Node {
             | SegmentState::Reclaiming
             | SegmentState::Reclaimed => false,
         };
-        if !mine || self.writers.contains_key(&segment) {
+        let begun_before = self.replicas[&segment].machine.start().is_some();
+        if !mine || begun_before || self.writers.contains_key(&segment) {
             return;
         }
         let Some(machine) = self.new_primary(view) else { return };
         self.writers.insert(segment, Writer::new(view.spec.clone(), machine, now));
+        // Tails may be opened before there is anything to show: they wait.
+        let committed = Offset::default();
+        out.push(Effect::Publish { segment, start: None, committed, decision: None, serves: true });
         if self.replicas[&segment].header_durable {
             self.on_header_durable(now, segment, out);
         }

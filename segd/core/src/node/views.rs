@@ -63,9 +63,12 @@ impl Node {
                 return;
             }
         };
-        if self.writers.contains_key(&view.spec.id) {
-            self.start_known(now, view.spec.id, start, None, out);
+        let Some(writer) = self.writers.get_mut(&view.spec.id) else { return };
+        if view.primary_incarnation.is_some_and(|life| life != self.incarnation) {
+            writer.machine.end(); // V4: it was an earlier life of this node that was chosen.
+            return;
         }
+        self.start_known(now, view.spec.id, start, None, out);
     }
 
     fn on_decided_by_metad(&mut self, now: Tick, segment: SegmentId, decision: Decision, out: &mut Outbox) {
@@ -117,11 +120,10 @@ impl Node {
         writer.unacked.clear();
         writer.duplicates.clear();
         writer.held.clear();
-        if self.replicas.get(&segment).is_some_and(|replica| replica.machine.complete().is_some()) {
-            let decision = Some(decision);
-            let committed = decision.map_or_else(Default::default, |d| d.end);
-            out.push(Effect::Publish { segment, start, committed, decision, serves: true });
-        }
+        // Its tails go on here only if this replica holds all of the decided segment.
+        let serves = self.replicas.get(&segment).is_some_and(|replica| replica.machine.complete().is_some());
+        let decided = serves.then_some(decision);
+        out.push(Effect::Publish { segment, start, committed: decision.end, decision: decided, serves });
         // What it had accepted above the end never was: the streams break, and routers resend to the decided successor.
         for stream in self.streams.of_all(segment) {
             self.streams.close(stream);

@@ -1,0 +1,125 @@
+//! One node, assembled: from its configuration to running tasks, and back down.
+
+use crate::completions::Completions;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::driver::{Driver, Gauges, Inbox};
+use crate::links::Links;
+use crate::listen::{Shared, accept_loop};
+use crate::meta::{self, Reporter};
+use crate::store::Store;
+use anyhow::Context;
+use seam_transport::meta_client::{MetaClient, MetaClientConfig};
+use seam_transport::metrics::{MetricsServer, Registry, serve_metrics};
+use seam_transport::quic::{self, Acceptor};
+use seam_transport::tls::TlsMaterial;
+use seam_wire::NodeId;
+use segd_core::io::Input;
+use segd_core::node::{Node, Settings};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A running node.
+pub struct Server {
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    store: Arc<Store>,
+    endpoint: quinn::Endpoint,
+    _metrics: MetricsServer,
+}
+
+impl Server {
+    /// Reads the disk, binds the sockets, starts the tasks. Errors name the setting and the remedy.
+    pub async fn start(config: Config) -> anyhow::Result<Server> {
+        config.validate()?;
+        let data_dir = config.data_dir.clone();
+        std::fs::create_dir_all(&data_dir).with_context(|| format!("cannot make data_dir {}", data_dir.display()))?;
+        let limits = config.limits.clone();
+        let (store, restored) = tokio::task::spawn_blocking(move || Store::open(&data_dir, &limits))
+            .await?
+            .with_context(|| format!("cannot open data_dir {}", config.data_dir.display()))?;
+        let incarnation = meta::next_incarnation(&config.data_dir)?;
+        let tls = TlsMaterial::load(&config.tls)?;
+        let endpoint = quic::endpoint(config.listen, &tls, &config.quic)?;
+        let client = MetaClient::new(&config.metad, &tls, &config.grpc, MetaClientConfig::default())?;
+        let registry = Registry::new("segd");
+        let counters = Arc::new(Counters::new(&registry));
+        let metrics = serve_metrics(config.metrics_listen, registry, status(&config, &store)).await?;
+
+        let (network, network_events) = mpsc::channel(config.limits.input_queue.max(1));
+        let (internal, internal_events) = mpsc::unbounded_channel();
+        let inbox = Inbox { network, internal };
+        let node = NodeId(config.id);
+        tracing::info!(replicas = restored.len(), %incarnation, "starting");
+        let gauges = Arc::new(Gauges::default());
+        let driver = Driver {
+            node: Node::new(node, incarnation, Settings::default(), restored),
+            store: Arc::clone(&store),
+            inbox: inbox.clone(),
+            network: network_events,
+            internal: internal_events,
+            links: Links::new(endpoint.clone(), config.quic.clone(), inbox.clone()),
+            reporter: Reporter { client: client.clone(), node, incarnation },
+            counters: Arc::clone(&counters),
+            gauges: Arc::clone(&gauges),
+            streams: BTreeMap::new(),
+            completions: Arc::new(Completions::new(inbox.clone())),
+            started: Instant::now(),
+        };
+        let failed = inbox.clone();
+        store.journal().on_failure(move |error| {
+            tracing::error!(%error, "the journal failed: this disk acks nothing any more");
+            failed.complete(Input::JournalFailed);
+        });
+        let stop = CancellationToken::new();
+        let shared = Shared {
+            inbox: inbox.clone(),
+            store: Arc::clone(&store),
+            counters,
+            limits: config.limits.clone(),
+            next_stream: Arc::new(AtomicU64::new(1)),
+        };
+        let acceptor = Acceptor::new(endpoint.clone(), config.quic.handshake_timeout());
+        let name = config.name.clone();
+        let tasks = vec![
+            tokio::spawn(driver.run(stop.clone())),
+            tokio::spawn(accept_loop(acceptor, shared, stop.clone())),
+            tokio::spawn(meta::follow(client.clone(), name, inbox, stop.clone())),
+            tokio::spawn(meta::stay_registered(client, config, incarnation, gauges, stop.clone())),
+        ];
+        Ok(Server { stop, tasks, store, endpoint, _metrics: metrics })
+    }
+
+    /// Where it listens: the port, where 0 was asked for.
+    pub fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+        self.endpoint.local_addr()
+    }
+
+    /// Stops the tasks, writes behind what is left, closes the disk.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.endpoint.close(quic::code::SHUTDOWN, b"segd stops");
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task did not end well");
+            }
+        }
+        let store = self.store;
+        if let Err(error) = tokio::task::spawn_blocking(move || store.shutdown()).await {
+            tracing::error!(%error, "the store did not close well");
+        }
+    }
+}
+
+fn status(config: &Config, store: &Arc<Store>) -> impl Fn() -> String + Send + Sync + 'static {
+    let (name, store) = (config.name.clone(), Arc::clone(store));
+    move || {
+        let stats = store.journal().stats();
+        format!("{{\"name\":{name:?},\"journal\":{:?}}}", format!("{stats:?}"))
+    }
+}
