@@ -6,6 +6,8 @@
 //!
 //! Decisions are taken in the crate `client-core`, which does no I/O; this one carries them out.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod admin;
 mod client;
 mod config;

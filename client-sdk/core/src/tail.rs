@@ -1,0 +1,247 @@
+//! What of a tail is delivered and where it goes on. Not the bytes: a batch is known by its first and its next offset.
+//!
+//! T1. Each offset is delivered at most once and in order: what lies below the next offset is dropped, what begins above
+//! it is a hole and is never delivered.
+//! T2. After a break the tail goes on at the offset after the last one delivered.
+
+use seam_wire::error::{ErrorCode, WireError};
+use seam_wire::msg::TailFrom;
+use seam_wire::{Offset, Tick};
+
+/// Waits and bounds. Durations in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TailSettings {
+    /// First wait before a broken tail is opened again; doubles to `retry_max_us`. The first try is made at once.
+    pub retry_min_us: u64,
+    pub retry_max_us: u64,
+    /// How long a router may not know a topic that somebody else knows: news of it may be under way.
+    pub unknown_patience_us: u64,
+    /// Times the same offset may come damaged, or a hole be seen at it, before it is believed.
+    pub strikes: u32,
+    /// Give up when nothing came for so long and no tail is open; `None`: never.
+    pub give_up_us: Option<u64>,
+}
+
+impl Default for TailSettings {
+    fn default() -> Self {
+        TailSettings {
+            retry_min_us: 20_000,
+            retry_max_us: 1_000_000,
+            unknown_patience_us: 2_000_000,
+            strikes: 4,
+            give_up_us: None,
+        }
+    }
+}
+
+/// What happened. `Opened` to `Damaged` are of the tail opened last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TailInput {
+    /// Open the first tail.
+    Start,
+    /// The router serves from `start` on.
+    Opened { start: Offset },
+    /// A batch that holds `[base, next)`.
+    Batch { base: Offset, next: Offset },
+    /// The end of a tail that does not follow.
+    Ended { end: Offset },
+    /// The router ended the stream with a reason, or no router could be reached.
+    Refused { error: WireError },
+    /// The stream or its connection broke.
+    Broken { detail: String },
+    /// A batch cannot be what was written.
+    Damaged { detail: String },
+    /// Time passed; due at [`Tail::next_deadline`].
+    Tick,
+}
+
+/// What the shell does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TailEffect {
+    /// Open a tail, at another router than the last if `elsewhere`; what is left of the last one is of no use.
+    Open { from: TailFrom, elsewhere: bool },
+    /// Hand on the records of the batch from `first` on.
+    Deliver { first: Offset, next: Offset },
+    /// All that was asked for has been delivered.
+    Finish,
+    /// The tail cannot go on.
+    Fail(TailFailure),
+}
+
+/// Why a tail cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TailFailure {
+    Refused(WireError),
+    Hole { expected: Offset, found: Offset },
+    Damaged { at: Offset, detail: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    New,
+    Opening,
+    Open,
+    /// Waiting to open again.
+    Waiting {
+        until: Tick,
+        elsewhere: bool,
+    },
+    Over,
+}
+
+/// The tail of one range.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    settings: TailSettings,
+    from: TailFrom,
+    state: State,
+    /// Due next; `None` until the first tail told where it starts.
+    next: Option<Offset>,
+    /// Tries since something last came.
+    tries: u32,
+    strikes: u32,
+    unknown_since: Option<Tick>,
+    /// Since when nothing works.
+    cut_off_since: Option<Tick>,
+}
+
+impl Tail {
+    pub fn new(from: TailFrom, settings: TailSettings) -> Self {
+        let next = match from {
+            TailFrom::Offset(offset) => Some(offset),
+            TailFrom::Earliest | TailFrom::Latest => None,
+        };
+        Tail { settings, from, state: State::New, next, tries: 0, strikes: 0, unknown_since: None, cut_off_since: None }
+    }
+
+    /// The offset due next, once it is known.
+    pub fn next_offset(&self) -> Option<Offset> {
+        self.next
+    }
+
+    /// When `Tick` is due.
+    pub fn next_deadline(&self) -> Option<Tick> {
+        match self.state {
+            State::Waiting { until, .. } => Some(until),
+            State::New | State::Opening | State::Open | State::Over => None,
+        }
+    }
+
+    /// Takes one input; effects are appended to `out`, to be carried out in order.
+    pub fn handle(&mut self, now: Tick, input: TailInput, out: &mut Vec<TailEffect>) {
+        match input {
+            TailInput::Start => self.open(false, out),
+            TailInput::Opened { start } => self.on_opened(now, start, out),
+            TailInput::Batch { base, next } => self.on_batch(now, base, next, out),
+            TailInput::Ended { end } => self.on_ended(now, end, out),
+            TailInput::Refused { error } => self.on_refused(now, error, out),
+            TailInput::Broken { detail } => {
+                let error = WireError::retry(ErrorCode::Unavailable, detail);
+                self.again(now, true, error, out);
+            }
+            TailInput::Damaged { detail } => {
+                let at = self.next.unwrap_or_default();
+                self.strike(now, TailFailure::Damaged { at, detail }, out);
+            }
+            TailInput::Tick => match self.state {
+                State::Waiting { until, elsewhere } if until <= now => self.open(elsewhere, out),
+                State::Waiting { .. } | State::New | State::Opening | State::Open | State::Over => {}
+            },
+        }
+    }
+
+    fn open(&mut self, elsewhere: bool, out: &mut Vec<TailEffect>) {
+        self.state = State::Opening;
+        // T2
+        let from = self.next.map_or(self.from, TailFrom::Offset);
+        out.push(TailEffect::Open { from, elsewhere });
+    }
+
+    fn on_opened(&mut self, now: Tick, start: Offset, out: &mut Vec<TailEffect>) {
+        if self.state != State::Opening {
+            return;
+        }
+        let expected = *self.next.get_or_insert(start);
+        if start > expected {
+            return self.strike(now, TailFailure::Hole { expected, found: start }, out);
+        }
+        self.state = State::Open;
+        self.unknown_since = None;
+        self.cut_off_since = None;
+    }
+
+    fn on_batch(&mut self, now: Tick, base: Offset, next: Offset, out: &mut Vec<TailEffect>) {
+        let (State::Open, Some(expected)) = (self.state, self.next) else {
+            return;
+        };
+        if base > expected {
+            return self.strike(now, TailFailure::Hole { expected, found: base }, out);
+        }
+        self.tries = 0;
+        if next > expected {
+            // T1: nothing below `expected`, nothing skipped.
+            self.next = Some(next);
+            self.strikes = 0;
+            out.push(TailEffect::Deliver { first: expected, next });
+        }
+    }
+
+    fn on_ended(&mut self, now: Tick, end: Offset, out: &mut Vec<TailEffect>) {
+        let (State::Open, Some(expected)) = (self.state, self.next) else {
+            return;
+        };
+        if end > expected {
+            return self.strike(now, TailFailure::Hole { expected, found: end }, out);
+        }
+        self.state = State::Over;
+        out.push(TailEffect::Finish);
+    }
+
+    fn on_refused(&mut self, now: Tick, error: WireError, out: &mut Vec<TailEffect>) {
+        let unknown = matches!(error.code, ErrorCode::UnknownTopic | ErrorCode::UnknownRange);
+        if unknown {
+            let since = *self.unknown_since.get_or_insert(now);
+            if now.since(since) < self.settings.unknown_patience_us {
+                return self.again(now, false, error, out);
+            }
+        }
+        if error.retryable {
+            return self.again(now, true, error, out);
+        }
+        self.fail(TailFailure::Refused(error), out);
+    }
+
+    /// Something that no correct cluster sends: believed only when it comes again and again.
+    fn strike(&mut self, now: Tick, failure: TailFailure, out: &mut Vec<TailEffect>) {
+        self.strikes += 1;
+        if self.strikes >= self.settings.strikes {
+            return self.fail(failure, out);
+        }
+        let error = WireError::retry(ErrorCode::Internal, format!("{failure:?}"));
+        self.again(now, true, error, out);
+    }
+
+    fn again(&mut self, now: Tick, elsewhere: bool, mut error: WireError, out: &mut Vec<TailEffect>) {
+        if self.state == State::Over {
+            return;
+        }
+        let since = *self.cut_off_since.get_or_insert(now);
+        if let Some(give_up_us) = self.settings.give_up_us
+            && now.since(since) >= give_up_us
+        {
+            error.detail = format!("nothing came for {} ms: {}", now.since(since) / 1_000, error.detail);
+            return self.fail(TailFailure::Refused(error), out);
+        }
+        let doubled = self.settings.retry_min_us.saturating_mul(1 << self.tries.saturating_sub(1).min(20));
+        let wait_us = if self.tries == 0 { 0 } else { doubled.min(self.settings.retry_max_us) };
+        self.tries = self.tries.saturating_add(1);
+        self.state = State::Waiting { until: now.after_us(wait_us), elsewhere };
+    }
+
+    fn fail(&mut self, failure: TailFailure, out: &mut Vec<TailEffect>) {
+        if self.state != State::Over {
+            self.state = State::Over;
+            out.push(TailEffect::Fail(failure));
+        }
+    }
+}
