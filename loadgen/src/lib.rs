@@ -3,6 +3,7 @@
 //! `measure` is arithmetic (no clock, no I/O), `report` and `html` turn its results into JSON, a table and a page,
 //! `drive` puts load on a `target::Target`, `commands` are what the binary offers. Not a client library: that is `seamlog`.
 
+pub mod cli;
 pub mod clock;
 pub mod commands;
 pub mod drive;
@@ -12,4 +13,5 @@ pub mod measure;
 pub mod record;
 pub mod report;
 pub mod rtt;
+pub mod seam;
 pub mod target;

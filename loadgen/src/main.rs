@@ -1,1 +1,149 @@
-fn main() {}
+//! The `loadgen` binary: reads the command line, reaches the cluster, writes the report, tells by its exit status what held.
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use loadgen::cli::{BenchArgs, Cli, ClusterArgs, Command, PageArgs, ReplayArgs, RollArgs, RttArg};
+use loadgen::commands::roll::RoundTrips;
+use loadgen::commands::{all_hold, bench, replay, roll};
+use loadgen::report::contract::{Environment, Report};
+use loadgen::report::table;
+use loadgen::rtt::RttFile;
+use loadgen::seam::Seam;
+use loadgen::{environment, html};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const FAILED: u8 = 1;
+const COULD_NOT_RUN: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(cli) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILED),
+        Err(error) => {
+            eprintln!("loadgen: {error:#}");
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+/// Whether everything that was claimed holds.
+fn run(cli: Cli) -> Result<bool> {
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = dispatch(cli) => result,
+            signal = tokio::signal::ctrl_c() => {
+                signal.context("waiting for an interrupt")?;
+                anyhow::bail!("interrupted")
+            }
+        }
+    });
+    // Tails and producers may still be at work; nobody waits for them.
+    runtime.shutdown_background();
+    result
+}
+
+async fn dispatch(cli: Cli) -> Result<bool> {
+    match cli.command {
+        Command::Roll(args) => run_roll(args).await,
+        Command::Bench(args) => run_bench(args).await,
+        Command::Replay(args) => run_replay(args).await,
+        Command::Page(args) => run_page(&args),
+    }
+}
+
+/// A cluster to load, and where its data lies.
+struct Reached {
+    seam: Seam,
+    environment: Environment,
+    rtt_file: Option<PathBuf>,
+}
+
+fn reach(args: &ClusterArgs) -> Result<Reached> {
+    let remedy = || format!("reading {}; start a local cluster with `seam dev up`", args.config.display());
+    let config = seamlog::ClientConfig::load(&args.config).with_context(remedy)?;
+    let (dev_dir, rtt_file) = config.dev.clone().map_or((None, None), |dev| (dev.dir, dev.metad_rtt_file));
+    let beside = args.config.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let data_dir = args.data_dir.clone().or(dev_dir).unwrap_or_else(|| beside.to_owned());
+    // Before anything is dialed: a refusal should come at once.
+    let environment = environment::survey(&data_dir, args.allow_tmpfs)?;
+    let client = seamlog::Client::connect(config)?;
+    Ok(Reached { seam: Seam::new(client, args.producer()), environment, rtt_file })
+}
+
+async fn run_roll(args: RollArgs) -> Result<bool> {
+    writable(&args.cluster.json)?;
+    args.html.as_deref().map_or(Ok(()), writable)?;
+    let reached = reach(&args.cluster)?;
+    let round_trips = match &args.rtt_ms {
+        RttArg::AsIs => RoundTrips::AsIs,
+        RttArg::Set(all) => RoundTrips::Set(RttFile::open(reached.rtt_file.as_deref())?, all.clone()),
+    };
+    let report = roll::run(&reached.seam, &args.settings(), &round_trips, reached.environment).await?;
+    print!("{}", table::render(&report));
+    write_json(&args.cluster.json, &report)?;
+    if let Some(path) = &args.html {
+        write(path, &html::render(&report))?;
+        println!("Pictures: {}", path.display());
+    }
+    Ok(judge(&args.cluster, &report))
+}
+
+async fn run_bench(args: BenchArgs) -> Result<bool> {
+    writable(&args.cluster.json)?;
+    let reached = reach(&args.cluster)?;
+    let report = bench::run(&reached.seam, &args.settings(), reached.environment).await?;
+    if let Some(found) = &report.bench {
+        print!("{}", bench::render(&report, found));
+    }
+    write_json(&args.cluster.json, &report)?;
+    Ok(judge(&args.cluster, &report))
+}
+
+async fn run_replay(args: ReplayArgs) -> Result<bool> {
+    writable(&args.cluster.json)?;
+    let settings = args.settings().map_err(anyhow::Error::msg)?;
+    let reached = reach(&args.cluster)?;
+    let report = replay::run(&reached.seam, &settings, reached.environment).await?;
+    if let Some(found) = &report.replay {
+        print!("{}", replay::render(&report, found));
+    }
+    write_json(&args.cluster.json, &report)?;
+    Ok(judge(&args.cluster, &report))
+}
+
+fn run_page(args: &PageArgs) -> Result<bool> {
+    let text = std::fs::read_to_string(&args.report).with_context(|| args.report.display().to_string())?;
+    let report: Report = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a report of this version of loadgen", args.report.display()))?;
+    write(&args.html, &html::render(&report))?;
+    Ok(true)
+}
+
+fn judge(args: &ClusterArgs, report: &Report) -> bool {
+    args.no_fail || all_hold(report)
+}
+
+/// A run of minutes must not end in "no such directory".
+fn writable(path: &Path) -> Result<()> {
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map(|_| ()).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn write_json(path: &Path, report: &Report) -> Result<()> {
+    let text = serde_json::to_string(report).context("writing the report")?;
+    write(path, &text)?;
+    println!("Report: {}", path.display());
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}

@@ -1,0 +1,208 @@
+//! A Seamlog cluster as a target, over the SDK and nothing below it: what is measured is what an application gets.
+
+use crate::target::{Consumer, Delivered, Producer, Roll, Target, TargetError, TopicSpec};
+use bytes::Bytes;
+use futures::future::Map;
+use futures::{FutureExt, StreamExt};
+use seamlog::{
+    Ack, AckMode, AlterTopic, Anticipation, ErrorCode, Placement, ReadFrom, RollRecord, SendError, SendHandle,
+};
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// How producers are set up.
+#[derive(Clone, Copy, Debug)]
+pub struct ProducerSettings {
+    pub linger: Duration,
+    pub max_in_flight: usize,
+    pub deadline: Duration,
+}
+
+/// A cluster, reached through a client.
+#[derive(Clone, Debug)]
+pub struct Seam {
+    client: seamlog::Client,
+    producer: ProducerSettings,
+}
+
+impl Seam {
+    pub fn new(client: seamlog::Client, producer: ProducerSettings) -> Self {
+        Seam { client, producer }
+    }
+}
+
+fn told(error: impl Display) -> TargetError {
+    TargetError(error.to_string())
+}
+
+fn topic_config(spec: &TopicSpec) -> Result<seamlog::TopicConfig, TargetError> {
+    let ack = match spec.ack.as_str() {
+        "durable" => AckMode::Durable,
+        "replicated" => AckMode::Replicated,
+        other => return Err(TargetError(format!("ack {other:?} is not durable or replicated"))),
+    };
+    let anticipation = match spec.anticipation.as_str() {
+        "soft" => Anticipation::Soft,
+        "at-open" => Anticipation::AtOpen,
+        "off" => Anticipation::Off,
+        other => return Err(TargetError(format!("anticipation {other:?} is not soft, at-open or off"))),
+    };
+    let placement = match spec.placement.as_str() {
+        "balanced" => Placement::Balanced,
+        "round-robin" => Placement::RoundRobin,
+        "sticky" => Placement::Sticky,
+        other => return Err(TargetError(format!("placement {other:?} is not balanced, round-robin or sticky"))),
+    };
+    Ok(seamlog::TopicConfig {
+        ranges: 1,
+        replicas: spec.replicas,
+        ack_quorum: spec.ack_quorum,
+        ack,
+        placement,
+        anticipation,
+        segment_bytes: spec.segment_bytes,
+        ..seamlog::TopicConfig::default()
+    })
+}
+
+fn roll(record: RollRecord) -> Roll {
+    Roll {
+        segment: record.segment,
+        next: record.next,
+        boundary: record.end,
+        by_recovery: record.by_recovery,
+        not_ready: record.not_ready,
+        appends_waited: record.appends_waited,
+        overrun_bytes: record.overrun_bytes,
+        announce_us: record.announce_us,
+        commit_us: record.commit_us,
+        open_us: record.open_us,
+        ready_us: record.ready_us,
+        slack_us: record.slack_us,
+        switch_us: record.switch_us,
+        seal_us: record.seal_us,
+        begin_us: record.begin_us,
+        gate_us: record.gate_us,
+        record_us: record.record_us,
+        announce_to_ready_us: record.announce_to_ready_us,
+    }
+}
+
+impl Target for Seam {
+    type Producer = SeamProducer;
+    type Consumer = SeamConsumer;
+
+    async fn create_topic(&self, topic: &str, spec: &TopicSpec) -> Result<(), TargetError> {
+        let config = topic_config(spec)?;
+        self.client.admin().create_topic(topic, config).await.map(|_| ()).map_err(told)
+    }
+
+    async fn topic_exists(&self, topic: &str) -> Result<bool, TargetError> {
+        match self.client.admin().describe_topic(topic).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(ErrorCode::UnknownTopic) => Ok(false),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn producer(&self, topic: &str) -> Result<SeamProducer, TargetError> {
+        let ProducerSettings { linger, max_in_flight, deadline } = self.producer;
+        let builder = self.client.producer(topic).linger(linger).max_in_flight(max_in_flight).deadline(deadline);
+        builder.build().await.map(|producer| SeamProducer { producer }).map_err(told)
+    }
+
+    async fn consumer(&self, topic: &str, from: u64) -> Result<SeamConsumer, TargetError> {
+        let builder = self.client.consumer(topic).range(0).from(ReadFrom::Offset(seamlog::Offset(from)));
+        builder.build().await.map(|consumer| SeamConsumer { consumer }).map_err(told)
+    }
+
+    async fn end_offset(&self, topic: &str) -> Result<u64, TargetError> {
+        self.client.offsets(topic, 0).await.map(|offsets| offsets.latest.0).map_err(told)
+    }
+
+    async fn roll_history(&self, topic: &str) -> Result<Vec<Roll>, TargetError> {
+        let rolls = self.client.admin().roll_history(topic, 0).await.map_err(told)?;
+        Ok(rolls.into_iter().map(roll).collect())
+    }
+
+    async fn metadata_round_trip(&self, topic: &str) -> Result<Duration, TargetError> {
+        // Changes nothing: no topic of the load generator rolls by age. It commits all the same.
+        let change = AlterTopic { max_age_ms: Some(0), ..AlterTopic::default() };
+        let start = Instant::now();
+        self.client.admin().alter_topic(topic, change).await.map_err(told)?;
+        Ok(start.elapsed())
+    }
+
+    async fn data_round_trip(&self, topic: &str) -> Result<Duration, TargetError> {
+        let start = Instant::now();
+        self.client.offsets(topic, 0).await.map_err(told)?;
+        Ok(start.elapsed())
+    }
+}
+
+/// A producer of the SDK.
+#[derive(Debug)]
+pub struct SeamProducer {
+    producer: seamlog::Producer,
+}
+
+fn outcome(result: Result<Ack, SendError>) -> Result<u64, TargetError> {
+    result.map(|ack| ack.offset.0).map_err(told)
+}
+
+impl Producer for SeamProducer {
+    type Ack = Map<SendHandle, fn(Result<Ack, SendError>) -> Result<u64, TargetError>>;
+
+    fn submit(&self, value: Bytes, _due: Instant) -> Self::Ack {
+        self.producer.submit(seamlog::Record::new(value)).map(outcome)
+    }
+}
+
+/// A consumer of the SDK.
+#[derive(Debug)]
+pub struct SeamConsumer {
+    consumer: seamlog::Consumer,
+}
+
+impl Consumer for SeamConsumer {
+    async fn next(&mut self) -> Result<Option<Delivered>, TargetError> {
+        match self.consumer.next().await {
+            None => Ok(None),
+            Some(Ok(record)) => {
+                Ok(Some(Delivered { offset: record.offset.0, value: record.value.unwrap_or_default() }))
+            }
+            Some(Err(error)) => Err(told(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> TopicSpec {
+        TopicSpec {
+            replicas: 3,
+            ack_quorum: 2,
+            ack: "durable".to_owned(),
+            anticipation: "off".to_owned(),
+            placement: "sticky".to_owned(),
+            segment_bytes: 460_800,
+        }
+    }
+
+    #[test]
+    fn a_spec_becomes_a_topic() {
+        let config = topic_config(&spec()).expect("a good spec");
+        assert_eq!(config.anticipation, Anticipation::Off);
+        assert_eq!(config.placement, Placement::Sticky);
+        assert_eq!((config.ranges, config.segment_bytes, config.max_age_ms), (1, 460_800, 0));
+        assert!(config.validate().is_ok());
+    }
+
+    #[test]
+    fn unknown_words_are_refused_with_what_would_do() {
+        let bad = TopicSpec { anticipation: "sometimes".to_owned(), ..spec() };
+        assert!(topic_config(&bad).expect_err("no such mode").to_string().contains("soft, at-open or off"));
+    }
+}
