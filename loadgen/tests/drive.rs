@@ -96,20 +96,18 @@ async fn verdict_with(fault: Fault) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bench_finds_each_fault() {
-    for fault in
-        [Fault::LoseAt(20), Fault::DuplicateAt(20), Fault::SwapAt(20), Fault::CorruptAt(20), Fault::RefuseAt(20)]
-    {
+    for fault in [Fault::Lose(20), Fault::Duplicate(20), Fault::Swap(20), Fault::Corrupt(20), Fault::Refuse(20)] {
         let report = verdict_with(fault).await;
         let found = report.bench.as_ref().expect("a bench");
         let v = found.verdict;
         let errors = found.errors_seen_by_application;
         let counts = (v.lost, v.duplicated, v.out_of_order, v.gaps, v.corrupt, errors);
         let want = match fault {
-            Fault::LoseAt(_) => (1, 0, 0, 1, 0, 0),
-            Fault::DuplicateAt(_) => (0, 1, 0, 0, 0, 0),
-            Fault::SwapAt(_) => (0, 0, 1, 0, 0, 0),
-            Fault::CorruptAt(_) => (1, 0, 0, 0, 1, 1),
-            Fault::RefuseAt(_) => (0, 0, 0, 0, 0, 1),
+            Fault::Lose(_) => (1, 0, 0, 1, 0, 0),
+            Fault::Duplicate(_) => (0, 1, 0, 0, 0, 0),
+            Fault::Swap(_) => (0, 0, 1, 0, 0, 0),
+            Fault::Corrupt(_) => (1, 0, 0, 0, 1, 1),
+            Fault::Refuse(_) => (0, 0, 0, 0, 0, 1),
         };
         assert_eq!(counts, want, "{fault:?}");
         assert!(!loadgen::commands::all_hold(&report), "{fault:?} fails the run");
@@ -118,7 +116,7 @@ async fn bench_finds_each_fault() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bench_measures_both_loops() {
-    let report = verdict_with(Fault::LoseAt(u64::MAX)).await;
+    let report = verdict_with(Fault::Lose(u64::MAX)).await;
     let bench = report.bench.as_ref().expect("a bench");
     assert!(loadgen::commands::all_hold(&report), "{}", bench::render(&report, bench));
     assert!(report.throughput.records_per_s > 500.0, "8 in flight at less than a millisecond each");
@@ -156,7 +154,7 @@ async fn replay_brings_a_file_back_and_appends_to_what_is_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replay_names_the_first_byte_that_differs() {
     let (_dir, path) = input(100_000);
-    let target = Synthetic::new(None, Some(Fault::CorruptAt(7)));
+    let target = Synthetic::new(None, Some(Fault::Corrupt(7)));
     let settings = ReplaySettings { min_rolls: 0, ..replay_settings(path) };
     let report = replay::run(&target, &settings, Environment::default()).await.expect("runs");
     let found = report.replay.as_ref().expect("a replay");

@@ -78,7 +78,7 @@ pub fn analyse(data: &ModeData, settings: Settings) -> ModeReport {
     let taken: Vec<Window> = found.iter().map(Found::both).collect();
     let mut rng = StdRng::seed_from_u64(settings.seed);
     let mut compare = |samples: fn(&Block) -> &[Sample], window: fn(&Found) -> Window| {
-        let done = completions(&data.blocks.iter().flat_map(|b| samples(b)).copied().collect::<Vec<_>>());
+        let done = completions(&data.blocks.iter().flat_map(samples).copied().collect::<Vec<_>>());
         let windows: Vec<Window> = measured.iter().map(|f| window(f)).collect();
         let lengths = placebo_lengths(&windows, settings);
         let placebo_windows: Vec<Window> =

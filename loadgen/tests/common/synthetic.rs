@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 /// What goes wrong, once, at this offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    LoseAt(u64),
-    DuplicateAt(u64),
-    SwapAt(u64),
-    CorruptAt(u64),
-    RefuseAt(u64),
+    Lose(u64),
+    Duplicate(u64),
+    Swap(u64),
+    Corrupt(u64),
+    Refuse(u64),
 }
 
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl Producer for SyntheticProducer {
         let mut topics = self.shared.topics.lock();
         let topic = topics.get_mut(&self.topic).expect("created before it is opened");
         let offset = topic.next_offset;
-        if self.shared.fault == Some(Fault::RefuseAt(offset)) && topic.fill != u64::MAX {
+        if self.shared.fault == Some(Fault::Refuse(offset)) && topic.fill != u64::MAX {
             // Refused once: the marker is the fill, which the next append resets.
             topic.fill = u64::MAX;
             return Box::pin(async { Err(TargetError("refused".to_owned())) });
@@ -176,16 +176,16 @@ fn roll(topic: &mut Topic, now: Instant, rtt: Duration) {
 fn deliver(topic: &mut Topic, fault: Option<Fault>, at: Instant, record: Delivered) {
     let offset = record.offset;
     match fault {
-        Some(Fault::LoseAt(f)) if f == offset => return,
-        Some(Fault::DuplicateAt(f)) if f == offset => topic.log.push((at, record.clone())),
-        Some(Fault::CorruptAt(f)) if f == offset => {
+        Some(Fault::Lose(f)) if f == offset => return,
+        Some(Fault::Duplicate(f)) if f == offset => topic.log.push((at, record.clone())),
+        Some(Fault::Corrupt(f)) if f == offset => {
             let mut value = record.value.to_vec();
             let last = value.len() - 1;
             value[last] ^= 1;
             topic.log.push((at, Delivered { offset, value: value.into() }));
             return;
         }
-        Some(Fault::SwapAt(f)) if f + 1 == offset => {
+        Some(Fault::Swap(f)) if f + 1 == offset => {
             let before = topic.log.pop().expect("the record before was delivered");
             topic.log.push((at, record));
             topic.log.push((at, before.1));
@@ -209,7 +209,7 @@ impl Consumer for SyntheticConsumer {
             let found = self.shared.topics.lock()[&self.topic].log.get(self.position).cloned();
             // A record that the swap may still take back is not shown yet: it waits for its successor.
             let settled = match self.shared.fault {
-                Some(Fault::SwapAt(f)) => found.as_ref().is_none_or(|(_, d)| d.offset != f || self.later(f)),
+                Some(Fault::Swap(f)) => found.as_ref().is_none_or(|(_, d)| d.offset != f || self.later(f)),
                 Some(_) | None => true,
             };
             match found {

@@ -12,8 +12,10 @@ const GROUP: f64 = 84.0;
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 96.0;
 
+type Phase = fn(&Phases) -> &Summary;
+
 /// The phases an append waits through when nothing was prepared, in order, with their class.
-const PHASES: [(&str, &str, fn(&Phases) -> &Summary); 4] = [
+const PHASES: [(&str, &str, Phase); 4] = [
     ("announce", "phase-1", |p| &p.announce),
     ("commit the plan", "phase-2", |p| &p.commit),
     ("open the replicas", "phase-3", |p| &p.open),
