@@ -11,7 +11,7 @@ mod members;
 mod watch;
 
 pub use config::{MetaClientConfig, MetaMember};
-pub use error::MetaError;
+pub use error::{MetaError, RETRY_KEY};
 pub use members::LEADER_KEY;
 pub use watch::MetaWatch;
 
@@ -24,8 +24,8 @@ use seam_grpc::metadata_client::MetadataClient;
 use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId};
 use std::sync::Arc;
-use tonic::Status;
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 /// A client of the metadata cluster. Clones share connections and the knowledge of the leader.
 #[derive(Clone)]
@@ -84,8 +84,6 @@ impl MetaClient {
         metadata.register(rpc::RegisterRequest) -> rpc::RegisterResponse;
         /// A node is alive.
         metadata.heartbeat(rpc::HeartbeatRequest) -> rpc::HeartbeatResponse;
-        /// Makes a topic.
-        admin.create_topic(rpc::CreateTopicRequest) -> rpc::TopicInfo;
         /// Changes a topic's settings, from the next prepared segment on.
         admin.alter_topic(rpc::AlterTopicRequest) -> rpc::TopicInfo;
         /// Deletes a topic.
@@ -102,7 +100,7 @@ impl MetaClient {
         admin.drain_node(rpc::DrainNodeRequest) -> rpc::DrainNodeResponse;
         /// The rolls of a topic.
         admin.roll_history(rpc::RollHistoryRequest) -> rpc::RollHistoryResponse;
-        /// The metadata leader's own state.
+        /// The state of the member that answers: the leader where one is known.
         admin.status(rpc::StatusRequest) -> rpc::StatusResponse;
     }
 
@@ -120,6 +118,23 @@ impl MetaClient {
             .map_err(|why| MetaError::Refused(Status::internal(format!("the report does not encode: {why}"))))?;
         let request = rpc::ReportRequest { node_id: node.0, incarnation: incarnation.0, report: body.into() };
         self.call("report", &request, |channel, request| async move { metadata(channel).report(request).await }).await
+    }
+
+    /// Makes a topic. If an attempt's answer was lost and the topic is there as asked, that is success.
+    ///
+    /// # Errors
+    /// [`MetaError::Refused`] with the member's reason, or [`MetaError::Deadline`].
+    pub async fn create_topic(&self, request: rpc::CreateTopicRequest) -> Result<rpc::TopicInfo, MetaError> {
+        let mut unsure = false;
+        let create = |channel, request| async move { admin(channel).create_topic(request).await };
+        let outcome = self.call_noting("create_topic", &request, create, &mut unsure).await;
+        match outcome {
+            Err(MetaError::Refused(status)) if unsure && status.code() == Code::AlreadyExists => {
+                let there = self.describe_topic(rpc::DescribeTopicRequest { name: request.name.clone() }).await?;
+                if there.config == request.config { Ok(there) } else { Err(MetaError::Refused(status)) }
+            }
+            outcome => outcome,
+        }
     }
 
     /// Follows the state: everything after `after_version`, or a snapshot first (`reset`) where that is too old or 0.

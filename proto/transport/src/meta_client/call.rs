@@ -60,8 +60,24 @@ impl MetaClient {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
+        self.call_noting(name, request, attempt, &mut false).await
+    }
+
+    /// Sets `unsure` once an attempt ended in a way that leaves open whether it took effect.
+    pub(super) async fn call_noting<Q, A, F>(
+        &self,
+        name: &'static str,
+        request: &Q,
+        attempt: impl Fn(Channel, Q) -> F,
+        unsure: &mut bool,
+    ) -> Result<A, MetaError>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
         let config = &self.config;
-        let deadline = Instant::now() + config.call_timeout();
+        let started = Instant::now();
+        let deadline = started + config.call_timeout();
         let mut tour = Tour::new(self.members.count(), self.members.leader());
         let mut last = "not asked yet".to_owned();
         while Instant::now() < deadline {
@@ -70,20 +86,24 @@ impl MetaClient {
             let outcome = tokio::time::timeout_at(until, attempt(member.channel.clone(), request.clone())).await;
             let (next, hint, was_silent) = match outcome {
                 Ok(Ok(answer)) => {
-                    self.members.is_leader(tour.at);
+                    // What any member may answer names the leader; all else only the leader answers.
+                    self.members.is_leader(self.members.named_in(answer.metadata()).unwrap_or(tour.at));
                     return Ok(answer.into_inner());
                 }
                 Ok(Err(status)) => {
                     let next = next_after(&status);
-                    if next == Next::GiveUp {
+                    let is_settled = next == Next::Settle && started.elapsed() >= config.settle();
+                    if next == Next::GiveUp || is_settled {
                         return Err(MetaError::Refused(status));
                     }
                     let hint = self.members.named_in(status.metadata());
+                    *unsure |= next == Next::Elsewhere && hint.is_none();
                     last = format!("{}: {}", member.name, status.message());
                     // A status with a cause was made on this side: the member itself said nothing.
                     (next, hint, std::error::Error::source(&status).is_some())
                 }
                 Err(_) => {
+                    *unsure = true;
                     last = format!("{}: no answer", member.name);
                     (Next::Elsewhere, None, true)
                 }
@@ -104,7 +124,7 @@ impl MetaClient {
     ) {
         match next {
             Next::GiveUp => return,
-            Next::Later => {}
+            Next::Later | Next::Settle => {}
             Next::Elsewhere => {
                 self.members.is_not_leader(tour.at);
                 if tour.follow(hint) {

@@ -25,6 +25,8 @@ pub struct MetaClientConfig {
     pub backoff_ms: u64,
     /// Default 500.
     pub backoff_max_ms: u64,
+    /// A refusal that may pass by itself is handed on after this. Default 3000.
+    pub settle_ms: u64,
     /// A watched member that sends neither an update nor a sign of life for this long is left. Default 4000.
     pub stall_ms: u64,
     /// Updates that may wait for their receiver. Default 256.
@@ -38,6 +40,7 @@ impl Default for MetaClientConfig {
             attempt_timeout_ms: 2_500,
             backoff_ms: 25,
             backoff_max_ms: 500,
+            settle_ms: 3_000,
             stall_ms: 4_000,
             watch_queue: 256,
         }
@@ -51,6 +54,10 @@ impl MetaClientConfig {
 
     pub(super) fn attempt_timeout(&self) -> Duration {
         Duration::from_millis(self.attempt_timeout_ms)
+    }
+
+    pub(super) fn settle(&self) -> Duration {
+        Duration::from_millis(self.settle_ms)
     }
 
     pub(super) fn stall(&self) -> Duration {

@@ -26,6 +26,10 @@ impl MetaError {
     }
 }
 
+/// Metadata key of a refusal that may pass by itself, e.g. while nodes register. The client tries again for
+/// `settle_ms`, then hands the refusal on.
+pub const RETRY_KEY: &str = "seam-retry";
+
 /// What to do after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -35,9 +39,14 @@ pub(super) enum Next {
     Elsewhere,
     /// The cluster is busy; the same member is right.
     Later,
+    /// A refusal that may pass by itself.
+    Settle,
 }
 
 pub(super) fn next_after(status: &Status) -> Next {
+    if status.metadata().contains_key(RETRY_KEY) {
+        return Next::Settle;
+    }
     match status.code() {
         Code::Unavailable
         | Code::Unknown

@@ -4,7 +4,7 @@ use super::config::MetaClientConfig;
 use super::members::Members;
 use super::metadata;
 use seam_grpc::{WatchRequest, WatchUpdate};
-use seam_wire::meta::MetaUpdate;
+use seam_wire::meta::{MetaItem, MetaUpdate};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -51,6 +51,26 @@ impl Drop for MetaWatch {
 struct Source {
     at: usize,
     stream: Streaming<WatchUpdate>,
+    /// Parts of a snapshot that has not come whole yet.
+    parts: Vec<MetaItem>,
+}
+
+impl Source {
+    /// A large snapshot comes in parts, all but the last of version 0. Nobody sees half a state: it is handed on whole.
+    fn assemble(&mut self, mut update: MetaUpdate) -> Option<MetaUpdate> {
+        if !update.reset {
+            return Some(update);
+        }
+        if update.version == 0 && !update.items.is_empty() {
+            self.parts.append(&mut update.items);
+            return None;
+        }
+        if !self.parts.is_empty() {
+            self.parts.append(&mut update.items);
+            update.items = std::mem::take(&mut self.parts);
+        }
+        Some(update)
+    }
 }
 
 struct Follower {
@@ -133,7 +153,7 @@ impl Follower {
         let answer = tokio::time::timeout(self.config.attempt_timeout(), client.watch(request)).await;
         let answer = answer.map_err(|_| Status::deadline_exceeded("no answer"))??;
         let leader = self.members.named_in(answer.metadata());
-        Ok((Source { at, stream: answer.into_inner() }, leader))
+        Ok((Source { at, stream: answer.into_inner(), parts: Vec::new() }, leader))
     }
 
     async fn follow(&mut self, mut source: Source, tries: &mut u32) -> Left {
@@ -151,6 +171,7 @@ impl Follower {
                         Ok(update) => update,
                         Err(why) => return Left::Broken(format!("an update does not parse: {why}")),
                     };
+                    let Some(update) = source.assemble(update) else { continue };
                     // An update without news is a sign of life.
                     if update.version <= self.version && !update.reset {
                         continue;

@@ -1,0 +1,132 @@
+//! The service `Metadata`: what nodes and routers say and watch. A node speaks for itself only, by its certificate.
+
+use crate::engine::Engine;
+use crate::status::{bad, denied, failed, name_leader, not_leader, unexpected};
+use crate::watching;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use metad_core::{Answer, Input};
+use seam_grpc::metadata_server::Metadata;
+use seam_grpc::{
+    HeartbeatRequest, HeartbeatResponse, RegisterRequest, RegisterResponse, ReportRequest, ReportResponse,
+    WatchRequest, WatchUpdate,
+};
+use seam_transport::Role;
+use seam_transport::grpc::require_role;
+use seam_wire::report::Report;
+use seam_wire::{Incarnation, NodeId};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+pub struct NodesService {
+    pub engine: Arc<Engine>,
+    pub watchers: usize,
+    pub watch_idle: Duration,
+}
+
+impl NodesService {
+    /// The caller is the node it speaks for: its certificate has the name that the node is registered under.
+    fn check_self<T>(&self, request: &Request<T>, node: NodeId) -> Result<(), Status> {
+        let identity = self.require(request, &[Role::Segd])?;
+        let view = self.engine.view();
+        match view.meta().node(node) {
+            Some(known) if *known.name != *identity.name => {
+                let why = format!("{identity} may not speak for {node}, which is {}", known.name);
+                drop(view);
+                Err(denied(&self.engine, why))
+            }
+            // One that is not registered is told to register, by the driver.
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn require<T>(&self, request: &Request<T>, roles: &[Role]) -> Result<seam_transport::Identity, Status> {
+        require_role(request, roles).inspect_err(|_| {
+            self.engine.counts.bad_requests.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Metadata for NodesService {
+    async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<RegisterResponse>, Status> {
+        self.check_self(&request, NodeId(request.get_ref().node_id))?;
+        let identity = self.require(&request, &[Role::Segd])?;
+        let RegisterRequest { node_id, name, addr, domain, incarnation } = request.into_inner();
+        if *name != *identity.name {
+            let why = format!("{identity} may not register as {name:?}; use the name in its certificate");
+            return Err(denied(&self.engine, why));
+        }
+        if node_id == 0 || addr.is_empty() || domain.is_empty() || incarnation == 0 {
+            return Err(bad(&self.engine, "node_id, addr, domain and incarnation must be given"));
+        }
+        let input = |reply| Input::Register {
+            id: NodeId(node_id),
+            name,
+            addr,
+            domain,
+            incarnation: Incarnation(incarnation),
+            reply,
+        };
+        match self.engine.ask(input).await {
+            Answer::Registered { version, heartbeat_ms } => {
+                Ok(Response::new(RegisterResponse { version, heartbeat_ms }))
+            }
+            Answer::NotLeader => Err(not_leader(&self.engine)),
+            Answer::Failed(error) => Err(failed(error)),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn heartbeat(&self, request: Request<HeartbeatRequest>) -> Result<Response<HeartbeatResponse>, Status> {
+        self.check_self(&request, NodeId(request.get_ref().node_id))?;
+        let beat = request.into_inner();
+        let input = |reply| Input::Heartbeat {
+            node: NodeId(beat.node_id),
+            incarnation: Incarnation(beat.incarnation),
+            free_bytes: beat.free_bytes,
+            write_bytes_per_s: beat.write_bytes_per_s,
+            open_segments: beat.open_segments,
+            disk_failed: beat.disk_failed,
+            reply,
+        };
+        match self.engine.ask(input).await {
+            Answer::Heartbeat { known } => Ok(Response::new(HeartbeatResponse { known })),
+            Answer::NotLeader => Err(not_leader(&self.engine)),
+            Answer::Failed(error) => Err(failed(error)),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
+        self.check_self(&request, NodeId(request.get_ref().node_id))?;
+        let ReportRequest { node_id, incarnation, report } = request.into_inner();
+        let report: Report = postcard::from_bytes(&report)
+            .map_err(|why| bad(&self.engine, format!("the report does not parse: {why}; check the versions")))?;
+        let input =
+            |reply| Input::Report { node: NodeId(node_id), incarnation: Incarnation(incarnation), report, reply };
+        match self.engine.ask(input).await {
+            Answer::Report { done, why } => Ok(Response::new(ReportResponse { done, why })),
+            Answer::NotLeader => Err(not_leader(&self.engine)),
+            Answer::Failed(error) => Err(failed(error)),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    type WatchStream = BoxStream<'static, Result<WatchUpdate, Status>>;
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let identity = self.require(&request, &[Role::Segd, Role::Router, Role::Client])?;
+        if self.engine.counts.watchers.load(Ordering::Relaxed) >= self.watchers as u64 {
+            return Err(Status::resource_exhausted("too many watchers here; ask another member"));
+        }
+        let WatchRequest { after_version, who } = request.into_inner();
+        tracing::debug!(%identity, who, after_version, "watch");
+        let updates = watching::watch(self.engine.clone(), after_version, self.watch_idle).boxed();
+        let mut response = Response::new(updates);
+        name_leader(&self.engine, response.metadata_mut());
+        Ok(response)
+    }
+}
