@@ -33,8 +33,13 @@ fn one_failed_sync_fails_every_append_for_ever() {
         journal.on_failure(move |error| sender.send(error.clone()).unwrap());
         // Hold the writer, queue more, then let all of it meet the fault.
         let (gate, wait) = mpsc::channel::<()>();
-        let hold = Box::new(move |_| wait.recv().unwrap());
+        let (entered, is_held) = mpsc::channel::<()>();
+        let hold = Box::new(move |_| {
+            entered.send(()).unwrap();
+            wait.recv().unwrap();
+        });
         journal.append(vec![0], Durability::Written, hold).unwrap();
+        is_held.recv().unwrap();
         let (sender, outcomes) = mpsc::channel();
         for n in 2..=20u64 {
             let sender = sender.clone();
@@ -43,7 +48,7 @@ fn one_failed_sync_fails_every_append_for_ever() {
             assert_eq!(journal.append(vec![n as u8; 100], durability, done), Ok(Lsn(n)));
         }
         drop(sender);
-        // Wait for the spares, so that the next operation is the write.
+        // The writer has its file and is held; with the spares made as well, the next operation is the writer's.
         while journal.stats().files_ready < 2 {
             std::thread::yield_now();
         }
