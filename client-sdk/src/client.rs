@@ -1,22 +1,41 @@
 //! The client: settings, certificates, and the way to everything else.
 
 use crate::admin::Admin;
-use crate::config::ClientConfig;
+use crate::clock::Clock;
+use crate::config::{ClientConfig, Peer};
 use crate::consumer::ConsumerBuilder;
 use crate::error::Error;
+use crate::lane::Lane;
+use crate::pacer::Pacer;
 use crate::producer::ProducerBuilder;
+use crate::query;
 use seam_transport::TlsMaterial;
-use seam_wire::Offset;
+use seam_transport::grpc::GrpcConfig;
+use seam_transport::meta_client::{MetaClient, MetaClientConfig, MetaMember};
+use seam_wire::{ErrorCode, Offset, WireError};
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) struct Inner {
-    pub(crate) config: ClientConfig,
-    #[allow(dead_code)]
-    pub(crate) tls: TlsMaterial,
+    pub config: ClientConfig,
+    pub tls: TlsMaterial,
+    pub meta: MetaClient,
+    /// For producing and queries; `None` when the settings name no router.
+    lane: Option<Lane>,
+    pub pacer: Pacer,
+    pub clock: Clock,
 }
 
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Inner {
+    pub fn lane(&self) -> Result<&Lane, WireError> {
+        let missing = || WireError::refused(ErrorCode::InvalidArgument, "the settings name no router; add one");
+        self.lane.as_ref().ok_or_else(missing)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("config", &self.config).finish_non_exhaustive()
     }
 }
@@ -38,15 +57,22 @@ pub struct Offsets {
 
 impl Client {
     /// Checks the settings and loads the certificates. Dials nobody yet. Must be called inside a tokio runtime.
+    /// Errors name the file or setting and the remedy.
     pub fn connect(config: ClientConfig) -> Result<Client, Error> {
-        if config.metad.is_empty() {
-            return Err(Error::NoPeers("metad member"));
-        }
-        if config.routers.is_empty() {
-            return Err(Error::NoPeers("router"));
-        }
+        config.validate()?;
         let tls = TlsMaterial::load(&config.tls)?;
-        Ok(Client { inner: Arc::new(Inner { config, tls }) })
+        let members: Vec<MetaMember> = config
+            .metad
+            .iter()
+            .map(|Peer { name, addr }| MetaMember { name: name.clone(), addr: addr.clone() })
+            .collect();
+        let meta_config =
+            MetaClientConfig { call_timeout_ms: config.request_timeout_ms, ..MetaClientConfig::default() };
+        let meta = MetaClient::new(&members, &tls, &GrpcConfig::default(), meta_config)
+            .map_err(|error| Error::Setting(format!("[[metad]]: {error}")))?;
+        let lane = if config.routers.is_empty() { None } else { Some(Lane::new(&config, config.quic.clone(), &tls)?) };
+        let (pacer, clock) = (Pacer::default(), Clock::new());
+        Ok(Client { inner: Arc::new(Inner { config, tls, meta, lane, pacer, clock }) })
     }
 
     /// The settings it was made with.
@@ -71,7 +97,12 @@ impl Client {
     /// Asks a router for both ends of a range. Errors: `UnknownTopic`, `UnknownRange`; `Unavailable` or
     /// `DeadlineExceeded` when nobody answers within `request_timeout_ms`.
     pub async fn offsets(&self, topic: &str, range: u32) -> Result<Offsets, Error> {
-        let _ = (topic, range);
-        todo!()
+        let request = |source| Error::Request { what: format!("offsets of {topic:?}, range {range}"), source };
+        let lane = self.inner.lane().map_err(request)?;
+        query::offsets(lane, topic, range, self.request_timeout()).await.map_err(request)
+    }
+
+    pub(crate) fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.inner.config.request_timeout_ms)
     }
 }

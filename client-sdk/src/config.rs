@@ -46,7 +46,7 @@ pub struct DevConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientConfig {
-    /// Routers, tried in turn from a random one on. At least one for producing and consuming.
+    /// Routers, tried in turn from a random one on. Administration does without.
     #[serde(default)]
     pub routers: Vec<Peer>,
     /// All metad members. At least one.
@@ -71,7 +71,7 @@ fn default_connect_timeout_ms() -> u64 {
 }
 
 fn default_request_timeout_ms() -> u64 {
-    30_000
+    15_000
 }
 
 impl ClientConfig {
@@ -102,6 +102,21 @@ impl ClientConfig {
             dev.dir.iter_mut().chain(&mut dev.metad_rtt_file).for_each(|file| resolve(base, file));
         }
         Ok(config)
+    }
+
+    /// Checks what `TlsMaterial` and the endpoints do not.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        if self.metad.is_empty() {
+            return Err(Error::NoPeers("metad member"));
+        }
+        for (name, value) in
+            [("connect_timeout_ms", self.connect_timeout_ms), ("request_timeout_ms", self.request_timeout_ms)]
+        {
+            if value == 0 {
+                return Err(Error::Setting(format!("{name} must be above 0")));
+            }
+        }
+        Ok(())
     }
 }
 

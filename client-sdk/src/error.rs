@@ -3,7 +3,6 @@
 use seam_transport::TlsError;
 use seam_transport::config::ConfigError;
 use seam_transport::quic::EndpointError;
-use seam_wire::batch::BatchError;
 use seam_wire::topic::TopicConfigError;
 use seam_wire::{Certainty, ErrorCode, Offset, WireError};
 use thiserror::Error;
@@ -19,8 +18,6 @@ pub enum Error {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    #[error("{name} at {addr:?} cannot be dialed: {detail}")]
-    Peer { name: String, addr: String, detail: String },
     #[error(transparent)]
     Topic(#[from] TopicConfigError),
     /// A setting of a builder is out of its bounds.
@@ -40,12 +37,7 @@ impl Error {
         match self {
             Error::Request { source, .. } => Some(source.code),
             Error::Topic(_) | Error::Setting(_) => Some(ErrorCode::InvalidArgument),
-            Error::Config(_)
-            | Error::NoPeers(_)
-            | Error::Tls(_)
-            | Error::Endpoint(_)
-            | Error::Peer { .. }
-            | Error::Protocol { .. } => None,
+            Error::Config(_) | Error::NoPeers(_) | Error::Tls(_) | Error::Endpoint(_) | Error::Protocol { .. } => None,
         }
     }
 
@@ -62,7 +54,6 @@ impl Error {
             | Error::NoPeers(_)
             | Error::Tls(_)
             | Error::Endpoint(_)
-            | Error::Peer { .. }
             | Error::Topic(_)
             | Error::Setting(_) => Certainty::Definite,
             Error::Protocol { .. } => Certainty::Indeterminate,
@@ -77,16 +68,19 @@ pub enum ConsumeError {
     UnknownTopic { topic: String, detail: String },
     #[error("topic {topic:?} has no range {range}: {detail}")]
     UnknownRange { topic: String, range: u32, detail: String },
-    #[error("range {range} has no offset {offset}: {detail}")]
-    OffsetOutOfRange { range: u32, offset: Offset, detail: String },
+    #[error("range {range}: {detail}")]
+    OffsetOutOfRange { range: u32, detail: String },
     #[error("not authorized: {0}")]
     NotAuthorized(String),
     /// The same batch came damaged from every router and replica that was tried.
-    #[error("range {range}, offset {offset}: the batch is damaged: {source}")]
-    Damaged { range: u32, offset: Offset, source: BatchError },
+    #[error("range {range}, offset {offset}: the batch is damaged: {detail}")]
+    Damaged { range: u32, offset: Offset, detail: String },
     /// Records are missing or out of order in what every router that was tried sent.
     #[error("range {range}: offset {expected} was due, but {found} came; the log has a hole, or a router is wrong")]
     Hole { range: u32, expected: Offset, found: Offset },
+    /// A consumer that does not follow heard nothing within `request_timeout_ms`.
+    #[error("range {range}: {error}")]
+    Unavailable { range: u32, error: WireError },
     /// The cluster refused for another reason.
     #[error("range {range}: {error}")]
     Refused { range: u32, error: WireError },

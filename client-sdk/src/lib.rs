@@ -10,10 +10,14 @@
 
 mod admin;
 mod client;
+mod clock;
 mod config;
 mod consumer;
 mod error;
+mod lane;
+mod pacer;
 mod producer;
+mod query;
 mod record;
 
 pub use admin::{Admin, AlterTopic, NodeInfo, RangeInfo, RollRecord, SegmentInfo, Status, TopicInfo};

@@ -1,13 +1,19 @@
 //! Administration: topics, nodes, rolls, status. Calls go to metad over gRPC, never to a router.
 
+mod convert;
 mod types;
 
 pub use types::{AlterTopic, NodeInfo, RangeInfo, RollRecord, SegmentInfo, Status, TopicInfo};
 
 use crate::client::Client;
 use crate::error::Error;
-use seam_wire::topic::TopicConfig;
-use std::time::Duration;
+use convert::Nonsense;
+use seam_grpc as rpc;
+use seam_transport::meta_client::{MetaClient, MetaError};
+use seam_wire::error::{ErrorCode, WireError};
+use seam_wire::topic::{TopicConfig, validate_name};
+use std::time::{Duration, Instant};
+use tonic::Code;
 
 /// Administration of a cluster. Cheap to clone. Each call ends within `request_timeout_ms` of the settings.
 ///
@@ -28,7 +34,6 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Admin {
-    #[allow(dead_code)]
     client: Client,
 }
 
@@ -37,65 +42,122 @@ impl Admin {
         Admin { client }
     }
 
+    fn meta(&self) -> &MetaClient {
+        &self.client.inner.meta
+    }
+
     /// Creates a topic. Errors: a setting out of bounds; `AlreadyExists`; `Unavailable` with fewer nodes than replicas.
     pub async fn create_topic(&self, name: &str, config: TopicConfig) -> Result<TopicInfo, Error> {
-        let _ = (name, config);
-        todo!()
+        validate_name(name)?;
+        config.validate()?;
+        let what = || format!("create topic {name:?}");
+        let request = rpc::CreateTopicRequest { name: name.to_owned(), config: Some(convert::config_to_rpc(&config)) };
+        let answer = self.meta().create_topic(request).await.map_err(|error| failed(what(), error))?;
+        convert::topic(answer).map_err(|detail| nonsense(what(), detail))
     }
 
-    /// Changes what is `Some`, from the next prepared segment on.
+    /// Changes what is `Some`, from the next prepared segment on. Errors: `UnknownTopic`; a setting out of bounds.
     pub async fn alter_topic(&self, name: &str, change: AlterTopic) -> Result<TopicInfo, Error> {
-        let _ = (name, change);
-        todo!()
+        let what = || format!("alter topic {name:?}");
+        let request = convert::alter_to_rpc(name, &change);
+        let answer = self.meta().alter_topic(request).await.map_err(|error| failed(what(), error))?;
+        convert::topic(answer).map_err(|detail| nonsense(what(), detail))
     }
 
-    /// Deletes a topic with all its records.
+    /// Deletes a topic with all its records. Errors: `UnknownTopic`.
     pub async fn delete_topic(&self, name: &str) -> Result<(), Error> {
-        let _ = name;
-        todo!()
+        let request = rpc::DeleteTopicRequest { name: name.to_owned() };
+        let answer = self.meta().delete_topic(request).await;
+        answer.map(drop).map_err(|error| failed(format!("delete topic {name:?}"), error))
     }
 
     /// All topics, by name.
     pub async fn list_topics(&self) -> Result<Vec<TopicInfo>, Error> {
-        todo!()
+        let what = || "list topics".to_owned();
+        let request = rpc::ListTopicsRequest {};
+        let answer = self.meta().list_topics(request).await.map_err(|error| failed(what(), error))?;
+        let topics: Result<Vec<TopicInfo>, Nonsense> = answer.topics.into_iter().map(convert::topic).collect();
+        let mut topics = topics.map_err(|detail| nonsense(what(), detail))?;
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(topics)
     }
 
     /// A topic with its chains of segments. Errors: `UnknownTopic`.
     pub async fn describe_topic(&self, name: &str) -> Result<TopicInfo, Error> {
-        let _ = name;
-        todo!()
+        let what = || format!("describe topic {name:?}");
+        let request = rpc::DescribeTopicRequest { name: name.to_owned() };
+        let answer = self.meta().describe_topic(request).await.map_err(|error| failed(what(), error))?;
+        convert::topic(answer).map_err(|detail| nonsense(what(), detail))
     }
 
     /// All segd nodes, by id.
     pub async fn list_nodes(&self) -> Result<Vec<NodeInfo>, Error> {
-        todo!()
+        let answer = self.meta().list_nodes(rpc::ListNodesRequest {}).await;
+        let answer = answer.map_err(|error| failed("list nodes".to_owned(), error))?;
+        let mut nodes: Vec<NodeInfo> = answer.nodes.into_iter().map(convert::node).collect();
+        nodes.sort_by_key(|node| node.id);
+        Ok(nodes)
     }
 
-    /// Asks the heads of a topic, or of one of its ranges, to roll now. Returns the segments asked.
+    /// Asks the heads of a topic, or of the range of index `range`, to roll now. Returns the segments asked.
+    /// Errors: `UnknownTopic`.
     pub async fn roll_topic(&self, name: &str, range: Option<u32>) -> Result<Vec<u64>, Error> {
-        let _ = (name, range);
-        todo!()
+        let request = rpc::RollTopicRequest { name: name.to_owned(), range_index: range };
+        let answer = self.meta().roll_topic(request).await;
+        Ok(answer.map_err(|error| failed(format!("roll topic {name:?}"), error))?.rolling)
     }
 
     /// Takes a node out of placement (`drain`), or back in.
     pub async fn drain_node(&self, node: u32, drain: bool) -> Result<(), Error> {
-        let _ = (node, drain);
-        todo!()
+        let answer = self.meta().drain_node(rpc::DrainNodeRequest { node_id: node, drain }).await;
+        answer.map(drop).map_err(|error| failed(format!("drain node {node}"), error))
     }
 
-    /// The last `last` rolls of each range (0: all that are kept), oldest first.
+    /// The last `last` rolls of each range (0: all that are kept), oldest first. Errors: `UnknownTopic`.
     pub async fn roll_history(&self, name: &str, last: u32) -> Result<Vec<RollRecord>, Error> {
-        let _ = (name, last);
-        todo!()
+        let request = rpc::RollHistoryRequest { name: name.to_owned(), last };
+        let answer = self.meta().roll_history(request).await;
+        let answer = answer.map_err(|error| failed(format!("roll history of {name:?}"), error))?;
+        Ok(answer.rolls.into_iter().map(convert::roll).collect())
     }
 
-    /// What the leader says of the cluster.
+    /// What the leader says of itself and the cluster.
     pub async fn status(&self) -> Result<Status, Error> {
-        todo!()
+        let answer = self.meta().status(rpc::StatusRequest {}).await;
+        answer.map(convert::status).map_err(|error| failed("status".to_owned(), error))
     }
 
     /// Times one status call to the leader.
     pub async fn ping(&self) -> Result<Duration, Error> {
-        todo!()
+        let started = Instant::now();
+        self.status().await?;
+        Ok(started.elapsed())
     }
+}
+
+fn failed(what: String, error: MetaError) -> Error {
+    let detail = error.to_string();
+    let source = match error {
+        // Every call may be made again, and may have taken effect.
+        MetaError::Deadline { .. } => WireError::unknown(ErrorCode::DeadlineExceeded, detail),
+        MetaError::Refused(status) => WireError::refused(code_of(status.code()), detail),
+    };
+    Error::Request { what, source }
+}
+
+fn code_of(code: Code) -> ErrorCode {
+    match code {
+        Code::NotFound => ErrorCode::UnknownTopic,
+        Code::AlreadyExists => ErrorCode::AlreadyExists,
+        Code::InvalidArgument | Code::OutOfRange => ErrorCode::InvalidArgument,
+        Code::PermissionDenied | Code::Unauthenticated => ErrorCode::NotAuthorized,
+        Code::FailedPrecondition | Code::Unavailable | Code::Aborted | Code::Cancelled => ErrorCode::Unavailable,
+        Code::ResourceExhausted => ErrorCode::Overloaded,
+        Code::DeadlineExceeded => ErrorCode::DeadlineExceeded,
+        Code::Ok | Code::Unknown | Code::Unimplemented | Code::Internal | Code::DataLoss => ErrorCode::Internal,
+    }
+}
+
+fn nonsense(what: String, detail: Nonsense) -> Error {
+    Error::Protocol { what, detail }
 }

@@ -3,7 +3,12 @@
 use super::{BatchConsumer, Consumer};
 use crate::client::Client;
 use crate::error::Error;
+use seam_transport::quic::QuicConfig;
 use seam_wire::Offset;
+use seam_wire::msg::TailFrom;
+
+/// The smallest window QUIC may have here.
+const MIN_BUFFER_BYTES: u64 = 64 << 10;
 
 /// Where a consumer starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +29,37 @@ pub(crate) struct Settings {
     pub from: ReadFrom,
     pub follow: bool,
     pub max_buffer_bytes: u64,
+}
+
+impl Settings {
+    /// Every bound. Errors name the setting.
+    pub fn validate(&self) -> Result<(), Error> {
+        if self.max_buffer_bytes < MIN_BUFFER_BYTES {
+            let (given, min) = (self.max_buffer_bytes, MIN_BUFFER_BYTES);
+            return Err(Error::Setting(format!("max_buffer_bytes must be at least {min}, not {given}")));
+        }
+        if self.range == Some(u32::MAX) {
+            return Err(Error::Setting("range is above every index".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Flow control that lets the cluster send no more than `max_buffer_bytes` ahead.
+    pub fn windows(&self, mut quic: QuicConfig) -> QuicConfig {
+        quic.connection_window_bytes = self.max_buffer_bytes;
+        quic.stream_window_bytes = quic.stream_window_bytes.min(self.max_buffer_bytes);
+        quic
+    }
+}
+
+impl From<ReadFrom> for TailFrom {
+    fn from(from: ReadFrom) -> TailFrom {
+        match from {
+            ReadFrom::Earliest => TailFrom::Earliest,
+            ReadFrom::Latest => TailFrom::Latest,
+            ReadFrom::Offset(offset) => TailFrom::Offset(offset),
+        }
+    }
 }
 
 /// Configures a [`Consumer`].
@@ -66,9 +102,11 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Starts reading records. Streams are opened when the consumer is first polled.
+    /// Connects to a router and starts reading records; streams are opened when the consumer is first polled.
+    /// Errors: no router can be reached; for all ranges: `UnknownTopic`, or nobody says how many there are.
     pub async fn build(self) -> Result<Consumer, Error> {
-        Ok(Consumer::new(self.build_batches().await?))
+        let ConsumerBuilder { client, topic, settings } = self;
+        Consumer::start(client, topic, settings).await
     }
 
     /// Starts reading whole batches: verified, not decoded.

@@ -3,13 +3,15 @@
 use super::{Completion, Producer};
 use crate::client::Client;
 use crate::error::Error;
-use seam_wire::batch::Compression;
+use seam_wire::batch::{Compression, MAX_BATCH_BYTES};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Batches that may be in flight per range: as many as segd remembers of a producer.
 pub const MAX_IN_FLIGHT: usize = 16;
+
+const MAX_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(crate) type CompletionSink = Arc<dyn Fn(Completion) + Send + Sync>;
 
@@ -23,6 +25,29 @@ pub(crate) struct Settings {
     pub compression: Compression,
     pub deadline: Duration,
     pub on_complete: Option<CompletionSink>,
+}
+
+impl Settings {
+    /// Every bound. Errors name the setting.
+    pub fn validate(&self) -> Result<(), Error> {
+        let setting = |text: String| Err(Error::Setting(text));
+        if !(1..=MAX_IN_FLIGHT).contains(&self.max_in_flight) {
+            return setting(format!("max_in_flight must be 1 to {MAX_IN_FLIGHT}, not {}", self.max_in_flight));
+        }
+        if !(1 << 10..=MAX_BATCH_BYTES).contains(&self.max_batch_bytes) {
+            return setting(format!("max_batch_bytes must be 1024 to {MAX_BATCH_BYTES}, not {}", self.max_batch_bytes));
+        }
+        if self.max_buffer_bytes == 0 {
+            return setting("max_buffer_bytes must be above 0".to_owned());
+        }
+        if self.deadline.is_zero() || self.deadline > MAX_DEADLINE {
+            return setting(format!("deadline must be above 0 and at most {} s", MAX_DEADLINE.as_secs()));
+        }
+        if self.linger >= self.deadline {
+            return setting("linger must be below deadline: a record would end before it is sent".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// Configures a [`Producer`].

@@ -1,0 +1,247 @@
+//! The tail of one range: carries out what the machine decides, and decides nothing. No task of its own: it reads when the
+//! consumer is polled, so that a consumer which does not read takes nothing beyond its windows.
+
+use crate::clock::Clock;
+use crate::lane::{Lane, Live, lost};
+use bytes::Bytes;
+use client_core::tail::{Tail, TailEffect, TailFailure, TailInput};
+use seam_transport::stream::{FrameReader, FrameWriter};
+use seam_wire::Offset;
+use seam_wire::batch::{self, BatchError, BatchHeader, Record};
+use seam_wire::error::{ErrorCode, WireError};
+use seam_wire::frame::Frame;
+use seam_wire::msg::{FromRouter, TailFrom, ToRouter};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a router may take to open a tail, dialing it included.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is handed on of a batch.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub first: Offset,
+    pub next: Offset,
+    pub bytes: Bytes,
+    /// Decoded, all of the batch, if the consumer wants it so.
+    pub records: Option<Vec<Record>>,
+}
+
+/// An open tail.
+struct Source {
+    live: Live,
+    reader: FrameReader,
+    /// Batches that came and were not looked at, and the offset after them.
+    batches: VecDeque<Bytes>,
+}
+
+pub(super) struct RangeTail {
+    lane: Arc<Lane>,
+    clock: Clock,
+    topic: String,
+    pub index: u32,
+    decode: bool,
+    tail: Tail,
+    effects: VecDeque<TailEffect>,
+    source: Option<Source>,
+    /// The batch the machine is asked about.
+    chunk: Option<Chunk>,
+    last_generation: Option<u64>,
+    over: bool,
+}
+
+/// How a step ended.
+pub(super) enum Step {
+    Chunk(Chunk),
+    Finished,
+    Failed(TailFailure),
+}
+
+impl RangeTail {
+    pub fn new(lane: Arc<Lane>, clock: Clock, topic: String, index: u32, decode: bool, tail: Tail) -> Self {
+        let mut tail = RangeTail {
+            lane,
+            clock,
+            topic,
+            index,
+            decode,
+            tail,
+            effects: VecDeque::new(),
+            source: None,
+            chunk: None,
+            last_generation: None,
+            over: false,
+        };
+        tail.input(TailInput::Start);
+        tail
+    }
+
+    /// The next batch, or how the tail ended. Not to be called after that.
+    pub async fn next(&mut self, follow: bool) -> Step {
+        assert!(!self.over, "a tail that has ended was asked for more");
+        loop {
+            while let Some(effect) = self.effects.pop_front() {
+                match effect {
+                    TailEffect::Open { from, elsewhere } => self.open(from, follow, elsewhere).await,
+                    TailEffect::Deliver { first, next } => {
+                        let chunk = self.chunk.take().expect("the machine delivers the batch it was asked about");
+                        return Step::Chunk(Chunk { first, next, ..chunk });
+                    }
+                    TailEffect::Finish => {
+                        self.over = true;
+                        return Step::Finished;
+                    }
+                    TailEffect::Fail(failure) => {
+                        self.over = true;
+                        return Step::Failed(failure);
+                    }
+                }
+            }
+            self.step().await;
+        }
+    }
+
+    fn input(&mut self, input: TailInput) {
+        let mut out = Vec::new();
+        self.tail.handle(self.clock.now(), input, &mut out);
+        self.effects.extend(out);
+        if self.tail.next_deadline().is_some() {
+            // It will open again; what is left of this one counts no more.
+            self.source = None;
+        }
+    }
+
+    /// Until there is something for the machine.
+    async fn step(&mut self) {
+        if let Some(deadline) = self.tail.next_deadline() {
+            tokio::time::sleep_until(self.clock.instant(deadline).into()).await;
+            return self.input(TailInput::Tick);
+        }
+        let source = self.source.as_mut().expect("a tail that neither waits nor opens nor is over is open");
+        if let Some(bytes) = source.batches.pop_front() {
+            return match examine(bytes, self.decode) {
+                Ok(chunk) => {
+                    let (base, next) = (chunk.first, chunk.next);
+                    self.chunk = Some(chunk);
+                    self.input(TailInput::Batch { base, next });
+                }
+                Err(error) => self.damaged(&error.to_string()),
+            };
+        }
+        match source.reader.read::<FromRouter>().await {
+            Ok(Some(frame)) => self.on_frame(frame),
+            Ok(None) => self.broken("the router ended the tail"),
+            Err(error) => {
+                let error = lost(&source.live, &error);
+                self.input(TailInput::Refused { error });
+            }
+        }
+    }
+
+    fn on_frame(&mut self, frame: Frame<FromRouter>) {
+        match frame.msg {
+            FromRouter::Records { next } => match whole_batches(frame.payload, next) {
+                Ok(batches) => self.source.as_mut().expect("it was read from").batches = batches,
+                Err(detail) => self.damaged(&detail),
+            },
+            FromRouter::TailEnd { end } => self.input(TailInput::Ended { end }),
+            FromRouter::Error { error } => self.input(TailInput::Refused { error }),
+            other @ (FromRouter::ProduceOpened { .. }
+            | FromRouter::AppendAck { .. }
+            | FromRouter::AppendError { .. }
+            | FromRouter::TailOpened { .. }
+            | FromRouter::Offsets { .. }) => self.broken(&format!("{other:?} has no place in a tail")),
+        }
+    }
+
+    fn broken(&mut self, detail: &str) {
+        let router = self.source.as_ref().map_or("router", |source| &source.live.router);
+        let detail = format!("{router}: {detail}");
+        tracing::debug!(topic = %self.topic, range = self.index, detail, "tail broke");
+        self.input(TailInput::Broken { detail });
+    }
+
+    fn damaged(&mut self, detail: &str) {
+        let router = self.source.as_ref().map_or("router", |source| &source.live.router);
+        let detail = format!("from {router}: {detail}");
+        tracing::warn!(topic = %self.topic, range = self.index, detail, "damaged batch");
+        self.input(TailInput::Damaged { detail });
+    }
+
+    async fn open(&mut self, from: TailFrom, follow: bool, elsewhere: bool) {
+        self.source = None;
+        let avoid = self.last_generation.filter(|_| elsewhere);
+        let hello = ToRouter::TailOpen { topic: self.topic.clone(), range_index: self.index, from, follow };
+        let opened =
+            tokio::time::timeout(OPEN_TIMEOUT, open(&self.lane, avoid, hello, &mut self.last_generation)).await;
+        match opened {
+            Ok(Ok((source, start))) => {
+                self.source = Some(source);
+                self.input(TailInput::Opened { start });
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(topic = %self.topic, range = self.index, %error, "no tail");
+                self.input(TailInput::Refused { error });
+            }
+            Err(_) => self.broken(&format!("it did not open the tail within {} s", OPEN_TIMEOUT.as_secs())),
+        }
+    }
+}
+
+async fn open(
+    lane: &Lane,
+    avoid: Option<u64>,
+    hello: ToRouter,
+    generation: &mut Option<u64>,
+) -> Result<(Source, Offset), WireError> {
+    let (send, recv, live) = lane.open(avoid).await?;
+    *generation = Some(live.generation);
+    let mut writer = FrameWriter::new(send);
+    writer.write(&Frame::new(hello)).await.map_err(|error| lost(&live, &error))?;
+    writer.finish().map_err(|error| lost(&live, &error))?;
+    let mut reader = FrameReader::new(recv);
+    match reader.read::<FromRouter>().await.map_err(|error| lost(&live, &error))?.map(|frame| frame.msg) {
+        Some(FromRouter::TailOpened { range: _, start }) => {
+            Ok((Source { live, reader, batches: VecDeque::new() }, start))
+        }
+        Some(FromRouter::Error { error }) => Err(error),
+        None => Err(WireError::retry(ErrorCode::Unavailable, format!("{}: it ended the stream", live.router))),
+        Some(
+            other @ (FromRouter::ProduceOpened { .. }
+            | FromRouter::AppendAck { .. }
+            | FromRouter::AppendError { .. }
+            | FromRouter::Records { .. }
+            | FromRouter::TailEnd { .. }
+            | FromRouter::Offsets { .. }),
+        ) => {
+            let detail = format!("{}: {other:?} opens no tail", live.router);
+            Err(WireError::retry(ErrorCode::Internal, detail))
+        }
+    }
+}
+
+/// Checks a batch as far as it is to be handed on: its checksum, or every record.
+fn examine(bytes: Bytes, decode: bool) -> Result<Chunk, BatchError> {
+    let header = BatchHeader::parse(&bytes)?;
+    let records = if decode {
+        Some(batch::records(&bytes)?)
+    } else {
+        batch::verify_crc(&bytes)?;
+        None
+    };
+    Ok(Chunk { first: header.base_offset, next: header.next_offset(), bytes, records })
+}
+
+/// The batches of a payload, which must end at `next`.
+fn whole_batches(payload: Bytes, next: Offset) -> Result<VecDeque<Bytes>, String> {
+    let batches: VecDeque<Bytes> =
+        batch::split(payload).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    if let Some(last) = batches.back() {
+        let end = BatchHeader::parse(last).map_err(|error| error.to_string())?.next_offset();
+        if end != next {
+            return Err(format!("batches up to offset {end} where {next} was said"));
+        }
+    }
+    Ok(batches)
+}
