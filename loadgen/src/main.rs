@@ -39,15 +39,22 @@ fn run(cli: Cli) -> Result<bool> {
     let result = runtime.block_on(async {
         tokio::select! {
             result = dispatch(cli) => result,
-            signal = tokio::signal::ctrl_c() => {
-                signal.context("waiting for an interrupt")?;
-                anyhow::bail!("interrupted")
-            }
+            signal = interrupted() => signal,
         }
     });
     // Tails and producers may still be at work; nobody waits for them.
     runtime.shutdown_background();
     result
+}
+
+/// Ends with an error once the process is asked to stop; what the run changed (the round trip) is then put back.
+async fn interrupted() -> Result<bool> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        signal = tokio::signal::ctrl_c() => signal?,
+        _ = terminate.recv() => {}
+    }
+    anyhow::bail!("interrupted")
 }
 
 async fn dispatch(cli: Cli) -> Result<bool> {

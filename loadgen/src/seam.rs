@@ -3,7 +3,7 @@
 use crate::target::{Consumer, Delivered, Producer, Roll, Target, TargetError, TopicSpec};
 use bytes::Bytes;
 use futures::future::Map;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use seamlog::{
     Ack, AckMode, AlterTopic, Anticipation, ErrorCode, Placement, ReadFrom, RollRecord, SendError, SendHandle,
 };
