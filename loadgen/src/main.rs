@@ -27,10 +27,19 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILED),
         Err(error) => {
-            eprintln!("loadgen: {error:#}");
+            eprintln!("loadgen: {}", told(&error));
             ExitCode::from(COULD_NOT_RUN)
         }
     }
+}
+
+/// The chain of causes in one line, each said once: some errors already quote their cause.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => told,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 /// Whether everything that was claimed holds.

@@ -2,8 +2,8 @@
 
 use crate::target::{Consumer, Delivered, Producer, Roll, Target, TargetError, TopicSpec};
 use bytes::Bytes;
-use futures::future::Map;
 use futures::FutureExt;
+use futures::future::Map;
 use seamlog::{
     Ack, AckMode, AlterTopic, Anticipation, ErrorCode, Placement, ReadFrom, RollRecord, SendError, SendHandle,
 };
