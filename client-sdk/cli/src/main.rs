@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use seam_cli::args::{Cli, Command};
-use seam_cli::output::is_closed_stdout;
+use seam_cli::output::{explain, is_closed_stdout};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -37,6 +37,6 @@ fn start_logs(cli: &Cli) -> anyhow::Result<Option<seam_transport::telemetry::Tel
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("seam: {error:#}");
+    eprintln!("seam: {}", explain(error));
     ExitCode::FAILURE
 }

@@ -112,6 +112,16 @@ fn checked(written: io::Result<()>) -> Result<()> {
     }
 }
 
+/// An error and its causes on one line. A cause that the text before it tells already is left out.
+#[must_use]
+pub fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        before if before.contains(&cause) => told,
+        before => format!("{before}: {cause}"),
+    })
+}
+
 /// Whether `error` only says that nobody reads standard output any more.
 #[must_use]
 pub fn is_closed_stdout(error: &anyhow::Error) -> bool {
@@ -121,6 +131,14 @@ pub fn is_closed_stdout(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let bare = anyhow::anyhow!("the disk is full");
+        assert_eq!(explain(&bare), "the disk is full");
+        let told = anyhow::anyhow!("the disk is full").context("cannot write: the disk is full").context("no report");
+        assert_eq!(explain(&told), "no report: cannot write: the disk is full");
+    }
 
     #[test]
     fn only_our_own_closed_pipe_counts() {

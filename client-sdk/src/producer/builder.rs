@@ -18,6 +18,8 @@ pub(crate) type CompletionSink = Arc<dyn Fn(Completion) + Send + Sync>;
 /// Settings of a producer.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// Every record goes to this range; `None`: by key.
+    pub range: Option<u32>,
     pub linger: Duration,
     pub max_batch_bytes: usize,
     pub max_in_flight: usize,
@@ -68,6 +70,7 @@ impl fmt::Debug for ProducerBuilder {
 impl ProducerBuilder {
     pub(crate) fn new(client: Client, topic: String) -> Self {
         let settings = Settings {
+            range: None,
             linger: Duration::from_millis(1),
             max_batch_bytes: 1 << 20,
             max_in_flight: 8,
@@ -77,6 +80,12 @@ impl ProducerBuilder {
             on_complete: None,
         };
         ProducerBuilder { client, topic, settings }
+    }
+
+    /// Writes every record to the range of this index, whatever its key. Default: by key.
+    pub fn range(mut self, index: u32) -> Self {
+        self.settings.range = Some(index);
+        self
     }
 
     /// How long a record may wait for others to share its batch. 0: none waits, what is queued goes together.

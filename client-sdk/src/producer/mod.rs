@@ -55,6 +55,8 @@ pub struct Producer {
 struct Core {
     common: Arc<Common>,
     inboxes: Vec<Arc<Inbox>>,
+    /// Every record goes here; `None`: by key.
+    range: Option<usize>,
     linger: Duration,
     deadline: Duration,
     /// The range of the open batch of records without a key.
@@ -80,6 +82,9 @@ impl Producer {
         let no_router = |source| Error::Request { what: format!("produce to {topic:?}"), source };
         client.inner.lane().map_err(no_router)?;
         let ranges = query::ranges(&client, &topic).await?;
+        if let Some(range) = settings.range.filter(|range| *range >= ranges) {
+            return Err(Error::Setting(format!("topic {topic:?} has no range {range}; its ranges are 0 to {}", ranges - 1)));
+        }
         let accumulator = AccumulatorSettings {
             linger_us: micros(settings.linger),
             deadline_us: micros(settings.deadline),
@@ -96,8 +101,9 @@ impl Producer {
             let machine = RangeProducer::new(ProducerId(rand::random()), machine);
             tokio::spawn(Driver::new(Arc::clone(&common), Arc::clone(inbox), index, machine).run());
         }
+        let range = settings.range.map(|range| range as usize);
         let (linger, deadline) = (settings.linger, settings.deadline);
-        Ok(Producer { core: Arc::new(Core { common, inboxes, linger, deadline, keyless: AtomicUsize::new(0) }) })
+        Ok(Producer { core: Arc::new(Core { common, inboxes, range, linger, deadline, keyless: AtomicUsize::new(0) }) })
     }
 
     /// Takes a record, waiting for room in the buffer where it must (at most the deadline). The handle has the outcome.
@@ -174,10 +180,12 @@ impl Producer {
             value: value.as_deref(),
             headers,
         };
-        let pushed = match key {
-            Some(key) => self.push_to(range_of(key, self.ranges()) as usize, contents, waiter),
-            None => self.push_to(self.keyless_range(), contents, waiter),
+        let range = match (self.core.range, key) {
+            (Some(fixed), _) => fixed,
+            (None, Some(key)) => range_of(key, self.ranges()) as usize,
+            (None, None) => self.keyless_range(),
         };
+        let pushed = self.push_to(range, contents, waiter);
         if pushed.is_err() {
             self.core.common.room.give_back(contents.cost());
         }

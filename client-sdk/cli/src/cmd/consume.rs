@@ -6,7 +6,7 @@ use crate::session;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use clap::Args;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use seamlog::{ConsumedRecord, Offset, ReadFrom};
 use serde::Serialize;
 use std::str::FromStr;

@@ -72,7 +72,11 @@ impl Produce {
     /// No such topic, or a record that could not be written; what was written before is reported all the same.
     pub async fn run(self, global: &Global, out: &mut Out) -> Result<()> {
         let compression = if self.lz4 { Compression::Lz4 } else { Compression::None };
-        let producer = session::open(global)?.producer(&self.topic).compression(compression).build().await?;
+        let mut builder = session::open(global)?.producer(&self.topic).compression(compression);
+        if let Some(range) = self.range {
+            builder = builder.range(range);
+        }
+        let producer = builder.build().await?;
         let began = Instant::now();
         let (handles, outcomes) = mpsc::channel(OUTCOMES_AHEAD);
         let collected = tokio::spawn(collect(outcomes));

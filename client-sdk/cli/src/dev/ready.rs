@@ -6,6 +6,7 @@ use super::daemon::{Daemon, State};
 use super::every_daemon;
 use super::layout::Layout;
 use super::probe::Probe;
+use crate::output::explain;
 use anyhow::{Result, bail};
 use std::cell::RefCell;
 use std::fmt;
@@ -159,7 +160,7 @@ async fn missing_member(probe: &Probe, member: &Node, wants_leader: bool) -> Opt
     let why = match probe.leader_seen_by(&member.name()).await {
         Ok(leader) if !wants_leader || !leader.is_empty() => return None,
         Ok(_) => "it knows no leader".to_owned(),
-        Err(error) => format!("{error:#}"),
+        Err(error) => explain(&error),
     };
     Some(Missing::Leader { member: member.name(), why })
 }
@@ -183,12 +184,7 @@ async fn missing_router(probe: &Probe, nodes: &[&Node]) -> Option<Missing> {
     let routers: Vec<&&Node> = nodes.iter().filter(|node| node.role() == Role::Router).collect();
     for (answering, router) in routers.iter().enumerate() {
         if let Err(error) = probe.router(router).await {
-            return Some(Missing::Router {
-                name: router.name(),
-                why: format!("{error:#}"),
-                answering,
-                of: routers.len(),
-            });
+            return Some(Missing::Router { name: router.name(), why: explain(&error), answering, of: routers.len() });
         }
     }
     None
