@@ -4,6 +4,8 @@
 //! the log; nothing is in the log twice, with or without idempotence; the log keeps each client stream's order; and when all
 //! faults stop, everything is answered.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use bytes::Bytes;

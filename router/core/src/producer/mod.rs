@@ -244,6 +244,13 @@ impl RangeProducer {
         (self.inflight.len(), self.inflight.bytes())
     }
 
+    /// Whether an append of so many bytes would be taken now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let (batches, held) = self.inflight();
+        batches == 0
+            || (batches < self.settings.max_inflight_batches && held + bytes <= self.settings.max_inflight_bytes)
+    }
+
     /// Open or opening streams to candidates that are not the head.
     pub fn warm_streams(&self) -> usize {
         self.streams.values().filter(|stream| Some(stream.segment) != self.head && stream.usable()).count()
@@ -298,10 +305,8 @@ impl RangeProducer {
             let error = WireError::retry(ErrorCode::Overloaded, detail);
             return self.fail(batch.client, batch.seq, error, out);
         }
-        let (batches, bytes) = (self.inflight.len(), self.inflight.bytes());
-        let full = batches >= self.settings.max_inflight_batches
-            || (batches > 0 && bytes + batch.payload.len() > self.settings.max_inflight_bytes);
-        if full {
+        if !self.has_room(batch.payload.len()) {
+            let (batches, bytes) = (self.inflight.len(), self.inflight.bytes());
             self.counters.overloaded += 1;
             if let Some(producer) = batch.producer {
                 self.refused.insert(batch.client, producer);

@@ -262,8 +262,8 @@ impl Tail {
     fn on_current(&mut self, now: Tick, stream: TailStream, msg: FromSegd, payload: Bytes, out: &mut Vec<Effect>) {
         match msg {
             FromSegd::TailOpened { .. } => {}
-            FromSegd::Records { next } => match wanted_part(payload, self.wanted, next) {
-                Ok(part) => self.deliver(next, part, out),
+            FromSegd::Records { next } => match wanted_part(payload, self.wanted, self.until, next) {
+                Ok((part, next)) => self.deliver(next, part, out),
                 Err(error) => self.on_fault(now, stream, error.to_string(), out),
             },
             FromSegd::End { end, .. } if end > self.wanted => {

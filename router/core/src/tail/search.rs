@@ -83,21 +83,21 @@ impl Tail {
             let detail = format!("offset {} is below the earliest one, {earliest}", self.wanted);
             return self.fail(WireError::refused(ErrorCode::OffsetOutOfRange, detail), out);
         }
+        let lost_since = *self.lost_since.get_or_insert(now);
+        if now.since(lost_since) >= self.settings.patience_us {
+            let last = self.last_error.as_ref().map(|error| format!("; the last word was: {error}"));
+            let detail = format!("no replica serves offset {}{}", self.wanted, last.unwrap_or_default());
+            return self.fail(WireError::retry(ErrorCode::Unavailable, detail), out);
+        }
         if retry_at.is_some_and(|at| at > now) {
             return;
         }
-        let lost_since = *self.lost_since.get_or_insert(now);
         let segment = segment.or_else(|| chains.locate(self.range, self.wanted));
         let readers = segment.map(|segment| chains.readers(segment, 0)).unwrap_or_default();
         let rounds = self.attempts / (readers.len().max(1) as u32);
         if let Some(error) = self.last_error.as_ref().filter(|error| is_final(error) && rounds >= FINAL_ROUNDS) {
             let error = error.clone();
             return self.fail(error, out);
-        }
-        if now.since(lost_since) >= self.settings.patience_us {
-            let last = self.last_error.as_ref().map(|error| format!("; the last word was: {error}"));
-            let detail = format!("no replica serves offset {}{}", self.wanted, last.unwrap_or_default());
-            return self.fail(WireError::retry(ErrorCode::Unavailable, detail), out);
         }
         let (Some(segment), false) = (segment, readers.is_empty()) else {
             // The watch will tell, or a node will come back; both wake the tail.

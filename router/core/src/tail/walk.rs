@@ -17,9 +17,15 @@ pub enum WalkError {
 }
 
 /// The part of `payload` that a reader who wants `wanted` next is to get: the batches that end above it, the first of
-/// which holds it. Empty when all of it is below. No copy. `next` is what the message says of the payload's end.
-pub fn wanted_part(mut payload: Bytes, wanted: Offset, next: Offset) -> Result<Bytes, WalkError> {
-    let mut skipped = 0;
+/// which holds it, and the offset after them. Empty when all of it is below. With `until`, batches from there on are left
+/// out. No copy. `next` is what the message says of the payload's end.
+pub fn wanted_part(
+    payload: Bytes,
+    wanted: Offset,
+    until: Option<Offset>,
+    next: Offset,
+) -> Result<(Bytes, Offset), WalkError> {
+    let (mut skipped, mut kept, mut kept_end) = (0, 0, wanted);
     let mut at = 0;
     let mut expected: Option<Offset> = None;
     while at < payload.len() {
@@ -39,10 +45,13 @@ pub fn wanted_part(mut payload: Bytes, wanted: Offset, next: Offset) -> Result<B
         if end <= wanted {
             skipped = at;
         }
+        if until.is_none_or(|until| base < until) {
+            (kept, kept_end) = (at, end);
+        }
         expected = Some(end);
     }
     match expected {
-        Some(found) if found == next => Ok(payload.split_off(skipped)),
+        Some(found) if found == next => Ok((payload.slice(skipped.min(kept)..kept), kept_end)),
         Some(found) => Err(WalkError::End { said: next, found }),
         None => Err(WalkError::End { said: next, found: wanted }),
     }

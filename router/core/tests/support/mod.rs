@@ -1,6 +1,6 @@
 //! Pieces both models build on: views of segments, updates, batches.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use bytes::Bytes;
 use router_core::Chains;
