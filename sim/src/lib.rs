@@ -1,1 +1,5 @@
-//! Under construction.
+//! The proof tools: a world simulator over the real cores, and the campaigns that run it.
+
+pub mod campaign;
+pub mod model;
+pub mod world;

@@ -1,1 +1,113 @@
-fn main() {}
+//! `sim`: campaigns of simulated worlds, and the replay of one seed.
+
+use anyhow::{Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use sim::campaign;
+use sim::world::plan::FaultMode;
+use sim::world::trace::TraceMode;
+use std::time::Instant;
+
+#[derive(Parser)]
+#[command(name = "sim", about = "Simulates whole clusters of the real cores, seed by seed")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Faults {
+    None,
+    All,
+}
+
+impl From<Faults> for FaultMode {
+    fn from(faults: Faults) -> Self {
+        match faults {
+            Faults::None => FaultMode::None,
+            Faults::All => FaultMode::All,
+        }
+    }
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs many seeds; fails if one breaks a rule, or if they met too little.
+    Run {
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        #[arg(long, value_enum, default_value = "all")]
+        faults: Faults,
+        /// Begin no more seeds after so many violations.
+        #[arg(long, default_value_t = 1)]
+        stop_after: usize,
+    },
+    /// Runs one seed again.
+    Replay {
+        seed: u64,
+        #[arg(long, value_enum, default_value = "all")]
+        faults: Faults,
+        /// Every event, a line each.
+        #[arg(long)]
+        trace: bool,
+        /// Only the hash of the trace.
+        #[arg(long)]
+        trace_hash: bool,
+        /// The plan drawn from the seed.
+        #[arg(long)]
+        plan: bool,
+    },
+}
+
+fn main() -> Result<()> {
+    match Args::parse().command {
+        Command::Run { seeds, from, jobs, faults, stop_after } => run(seeds, from, jobs, faults, stop_after),
+        Command::Replay { seed, faults, trace, trace_hash, plan } => replay(seed, faults, trace, trace_hash, plan),
+    }
+}
+
+fn run(seeds: u64, from: u64, jobs: usize, faults: Faults, stop_after: usize) -> Result<()> {
+    let began = Instant::now();
+    let summary = campaign::run(from, seeds, jobs, faults.into(), stop_after, |seed, summary| {
+        if let Some(violation) = summary.violations.iter().find(|violation| violation.seed == seed) {
+            eprintln!("seed {seed}: {}", violation.what);
+            let flag = if matches!(faults, Faults::None) { " --faults none" } else { "" };
+            eprintln!("  replay with: sim replay {seed}{flag} --trace");
+        }
+        if summary.seeds.is_multiple_of(500) {
+            let minutes = began.elapsed().as_secs_f64() / 60.0;
+            eprintln!("{} seeds, {:.0} a minute", summary.seeds, summary.seeds as f64 / minutes);
+        }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{} seeds in {seconds:.1} s: {:.0} a minute", summary.seeds, summary.seeds as f64 * 60.0 / seconds);
+    println!("{:#?}", summary.stats);
+    if !summary.violations.is_empty() {
+        bail!("{} of {} seeds broke a rule", summary.violations.len(), summary.seeds);
+    }
+    let never = summary.never_seen(faults.into());
+    if !never.is_empty() {
+        bail!("the campaign never saw: {}", never.join(", "));
+    }
+    Ok(())
+}
+
+fn replay(seed: u64, faults: Faults, trace: bool, trace_hash: bool, plan: bool) -> Result<()> {
+    if plan {
+        println!("{:#?}", sim::world::plan::Plan::draw(seed, faults.into()));
+    }
+    let mode = match (trace, trace_hash) {
+        (true, _) => TraceMode::Print,
+        (false, true) => TraceMode::Hash,
+        (false, false) => TraceMode::Off,
+    };
+    match campaign::run_seed(seed, faults.into(), mode) {
+        Ok(outcome) if trace_hash => println!("{:016x}", outcome.trace_hash),
+        Ok(outcome) => println!("{:#?}", outcome.stats),
+        Err(violation) => bail!("seed {seed}: {}", violation.what),
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Many seeds: each a world of its own, on as many threads as asked. A broken rule is caught and named by its seed.
+
+use crate::world::plan::{FaultMode, Plan};
+use crate::world::stats::Stats;
+use crate::world::trace::TraceMode;
+use crate::world::{Outcome, World};
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A seed that broke a rule, and the rule.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    pub seed: u64,
+    pub what: String,
+}
+
+thread_local! {
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps panics of the worlds quiet: the campaign tells of them.
+fn keep_panics() {
+    panic::set_hook(Box::new(|info| {
+        LAST_PANIC.with(|last| *last.borrow_mut() = info.to_string());
+    }));
+}
+
+/// Runs one seed to its end, or to the first broken rule.
+pub fn run_seed(seed: u64, mode: FaultMode, trace: TraceMode) -> Result<Outcome, Violation> {
+    run_plan(Plan::draw(seed, mode), trace)
+}
+
+pub fn run_plan(plan: Plan, trace: TraceMode) -> Result<Outcome, Violation> {
+    keep_panics();
+    let seed = plan.seed;
+    panic::catch_unwind(AssertUnwindSafe(|| World::new(plan, trace).run())).map_err(|_| {
+        let what = LAST_PANIC.with(|last| last.borrow().clone());
+        Violation { seed, what }
+    })
+}
+
+/// What a campaign saw.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    pub seeds: u64,
+    pub stats: Stats,
+    pub violations: Vec<Violation>,
+}
+
+/// Runs `seeds` seeds from `from` on, on `jobs` threads. `progress` hears of every finished seed; after `stop_after`
+/// violations no more seeds are begun.
+pub fn run(
+    from: u64,
+    seeds: u64,
+    jobs: usize,
+    mode: FaultMode,
+    stop_after: usize,
+    progress: impl Fn(u64, &Summary) + Sync,
+) -> Summary {
+    let next = AtomicU64::new(from);
+    let summary = Mutex::new(Summary::default());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let enough = |summary: &Summary| summary.violations.len() >= stop_after.max(1);
+                    if seed >= from + seeds || enough(&summary.lock().expect("no thread dies with it")) {
+                        return;
+                    }
+                    let outcome = run_seed(seed, mode, TraceMode::Off);
+                    let mut summary = summary.lock().expect("no thread dies with it");
+                    summary.seeds += 1;
+                    match outcome {
+                        Ok(outcome) => summary.stats.add(&outcome.stats),
+                        Err(violation) => summary.violations.push(violation),
+                    }
+                    progress(seed, &summary);
+                }
+            });
+        }
+    });
+    let mut summary = summary.into_inner().expect("no thread dies with it");
+    summary.violations.sort_by_key(|violation| violation.seed);
+    summary
+}
+
+impl Summary {
+    /// What a campaign must have met to mean anything; what it did not is named.
+    pub fn never_seen(&self, mode: FaultMode) -> Vec<&'static str> {
+        let stats = &self.stats;
+        let mut wanted = vec![
+            ("acks", stats.acks),
+            ("deliveries", stats.deliveries),
+            ("planned rolls", stats.rolls - stats.unplanned_rolls),
+            ("boundaries behind a gate", stats.gates_opened),
+            ("candidates given back", stats.reclaimed),
+        ];
+        if mode == FaultMode::All {
+            wanted.extend([
+                ("crashes", stats.crashes),
+                ("pauses", stats.pauses),
+                ("lost metad leaders", stats.leaders_lost),
+                ("recoveries", stats.recoveries_started),
+                ("unplanned rolls", stats.unplanned_rolls),
+                ("empty segments", stats.empty_segments),
+                ("duplicates answered", stats.duplicates),
+                ("writes refused by a fence", stats.writes_fenced),
+                ("switches with no successor ready", stats.switches_not_ready),
+            ]);
+        }
+        wanted.into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+    }
+}

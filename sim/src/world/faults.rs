@@ -1,0 +1,151 @@
+//! Faults: drawn class by class, struck when their time comes. What they break is healed before the liveness checks.
+
+use super::World;
+use super::event::{Act, Ask, Proc};
+use super::plan::{Fault, Plan};
+use super::rng::Rng;
+use super::trace::trace;
+use metad_core::Admin;
+
+const MS: u64 = 1_000;
+
+/// Draws which classes this seed has, and each of their faults.
+pub fn draw(plan: &mut Plan, rng: &mut Rng) {
+    let from = 300 * MS;
+    let until = plan.heal_at_us.saturating_sub(100 * MS).max(from + 1);
+    let mut faults: Vec<(u64, Fault)> = Vec::new();
+    let mut class = |rng: &mut Rng, percent: u32, most: u64, make: &mut dyn FnMut(&mut Rng) -> Fault| {
+        if rng.percent(percent) {
+            for _ in 0..rng.between(1, most) {
+                let at = rng.between(from, until);
+                faults.push((at, make(rng)));
+            }
+        }
+    };
+    let sizes = plan.sizes;
+    let segd = |rng: &mut Rng| u8::try_from(rng.below(u64::from(sizes.segds))).expect("small");
+    let metad = |rng: &mut Rng| u8::try_from(rng.below(u64::from(sizes.metads))).expect("small");
+    let router = |rng: &mut Rng| u8::try_from(rng.below(u64::from(sizes.routers))).expect("small");
+    let down = |rng: &mut Rng| rng.pick(&[5 * MS, 100 * MS, 700 * MS, 2_000 * MS]);
+
+    class(rng, 50, 4, &mut |rng| {
+        let after_effects = rng.percent(60).then(|| rng.index(12));
+        Fault::Crash { who: Proc::Segd(segd(rng)), down_us: down(rng), after_effects }
+    });
+    class(rng, 25, 3, &mut |rng| Fault::Crash { who: Proc::Router(router(rng)), down_us: down(rng), after_effects: None });
+    class(rng, 20, 2, &mut |rng| Fault::Crash { who: Proc::Metad(metad(rng)), down_us: down(rng), after_effects: None });
+    class(rng, 35, 3, &mut |rng| {
+        let who = match rng.below(4) {
+            0 | 1 => Proc::Segd(segd(rng)),
+            2 => Proc::Router(router(rng)),
+            _ => Proc::Metad(metad(rng)),
+        };
+        Fault::Pause { who, for_us: rng.between(10 * MS, 1_500 * MS) }
+    });
+    class(rng, 40, 3, &mut |rng| cut(rng, plan));
+    class(rng, 8, 1, &mut |rng| Fault::PowerLoss { down_us: rng.between(MS, 800 * MS) });
+    class(rng, 25, 2, &mut |rng| Fault::SlowDisk {
+        node: segd(rng),
+        factor: rng.pick(&[10, 100, 1_000]),
+        for_us: rng.between(50 * MS, 800 * MS),
+    });
+    class(rng, 30, 3, &mut |rng| Fault::Leaderless {
+        for_us: rng.pick(&[20 * MS, 300 * MS, 1_500 * MS]),
+        kept_percent: rng.pick(&[0, 50, 100]),
+        zombie_us: rng.pick(&[1, 50 * MS, 200 * MS]),
+    });
+    class(rng, 20, 2, &mut |rng| Fault::SlowMetad { by_us: rng.between(10 * MS, 800 * MS), for_us: 1_000 * MS });
+    class(rng, 20, 6, &mut |rng| Fault::BreakLink { a: segd(rng), b: segd(rng) });
+    class(rng, 20, 5, &mut |rng| Fault::BreakPipes { who: Proc::Router(router(rng)), percent: rng.pick(&[20, 100]) });
+    faults.sort_by_key(|(at, _)| *at);
+    plan.faults = faults;
+
+    if rng.percent(40) {
+        plan.net.ordered = false;
+        plan.net.loss_ppm = rng.pick(&[0, 10_000, 100_000]);
+        plan.net.dup_ppm = rng.pick(&[0, 10_000, 200_000]);
+    }
+    if rng.percent(25) {
+        plan.net.break_ppm = rng.pick(&[200, 5_000]);
+    }
+    if rng.percent(30) {
+        plan.net.slow_ppm = rng.pick(&[1_000, 50_000]);
+        plan.net.slow_us = rng.pick(&[20 * MS, 200 * MS]);
+    }
+    if rng.percent(25) {
+        plan.disk.slow_ppm = rng.pick(&[1_000, 50_000]);
+        plan.disk.slow_us = rng.pick(&[20 * MS, 200 * MS]);
+    }
+}
+
+fn cut(rng: &mut Rng, plan: &Plan) -> Fault {
+    let servers: Vec<Proc> =
+        plan.sizes.procs().into_iter().filter(|who| !matches!(who, Proc::Client(_))).collect();
+    let segds: Vec<Proc> = (0..plan.sizes.segds).map(Proc::Segd).collect();
+    let metads: Vec<Proc> = (0..plan.sizes.metads).map(Proc::Metad).collect();
+    let (from, to) = match rng.below(4) {
+        // Some servers from the rest.
+        0 => servers.iter().partition(|_| rng.percent(40)),
+        // metad from all who ask it.
+        1 => (metads, servers.iter().copied().filter(|who| !matches!(who, Proc::Metad(_))).collect()),
+        // One segd node from its peers, but not from metad.
+        2 => (vec![rng.pick(&segds)], segds),
+        // One segd node from metad, but not from its peers: a zombie.
+        _ => (vec![rng.pick(&segds)], metads),
+    };
+    Fault::Cut { from, to, one_way: rng.percent(35), for_us: rng.between(20 * MS, 1_500 * MS) }
+}
+
+impl World {
+    pub(super) fn strike(&mut self, index: usize) {
+        let fault = self.plan.faults[index].1.clone();
+        trace!(self, "fault: {fault:?}");
+        match fault {
+            Fault::Crash { who, down_us, after_effects } => match (who, after_effects) {
+                (Proc::Segd(n), Some(left)) => self.segd(n).dies_after = Some((left, down_us)),
+                (Proc::Segd(_) | Proc::Metad(_) | Proc::Router(_) | Proc::Client(_), _) => self.crash(who, down_us),
+            },
+            Fault::Pause { who, for_us } => self.pause(who, for_us),
+            Fault::Cut { from, to, one_way, for_us } => self.cut(index, &from, &to, one_way, for_us),
+            Fault::PowerLoss { down_us } => {
+                for n in 0..self.plan.sizes.segds {
+                    let down_us = down_us + self.rng.between(0, 300 * MS);
+                    self.crash(Proc::Segd(n), down_us);
+                }
+            }
+            Fault::SlowDisk { node, factor, for_us } => {
+                self.segd(node).slow = factor;
+                self.act_at(self.now + for_us, Act::SlowDiskEnds { node });
+            }
+            Fault::Leaderless { for_us, kept_percent, zombie_us } => {
+                if let Some(leader) = self.metad.leader {
+                    self.depose(leader, kept_percent, for_us, zombie_us);
+                }
+            }
+            Fault::SlowMetad { by_us, for_us } => {
+                self.metad.slow_by_us = by_us;
+                self.act_at(self.now + for_us, Act::MetadNormal);
+            }
+            Fault::BreakLink { a, b } => {
+                if a != b {
+                    self.disconnect(a, b);
+                }
+            }
+            Fault::BreakPipes { who, percent } => {
+                for pipe in self.net.pipes_of(who) {
+                    if self.rng.percent(percent) {
+                        self.break_pipe(pipe);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An operator's roll. Whether it gets through does not matter.
+    pub(super) fn ask_roll(&mut self) {
+        let request = Admin::RollTopic { name: super::client::TOPIC.to_owned(), range_index: None };
+        if let Some(leader) = self.metad.leader {
+            self.ask(Proc::Client(0), leader, Ask::Admin(request));
+        }
+    }
+}

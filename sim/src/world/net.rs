@@ -1,0 +1,229 @@
+//! The network: how long things take, what is cut off, and ordered pipes that can break. Decides nothing about content.
+//!
+//! Two kinds of traffic. A *pipe* is an ordered stream between two processes (append, tail, produce and watch streams): all
+//! arrives in order until it breaks. *Peer messages* between segd nodes travel on links that break and are made again, in
+//! order per segment or in any order, as the plan says.
+
+use super::event::Proc;
+use super::plan::{NetPlan, Sizes};
+use super::rng::Rng;
+use bytes::Bytes;
+use seam_wire::SegmentId;
+use seam_wire::meta::MetaUpdate;
+use seam_wire::msg::{FromRouter, FromSegd, ToRouter, ToSegd};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A pipe; never reused in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipeId(pub u64);
+
+#[derive(Clone, Debug)]
+pub enum Frame {
+    ToRouter(ToRouter, Bytes),
+    FromRouter(FromRouter, Bytes),
+    ToSegd(SegmentId, ToSegd, Bytes),
+    FromSegd(FromSegd, Bytes),
+    Watch { after: u64 },
+    Update(MetaUpdate),
+    /// Nothing comes any more from this side.
+    Fin,
+}
+
+pub struct Pipe {
+    /// Who opened it, and who was dialed; with their lives.
+    pub ends: [(Proc, u32); 2],
+    /// When the last frame of each direction arrives.
+    last: [u64; 2],
+    /// Frames that wait for a cut to heal, by direction.
+    stalled: [VecDeque<Frame>; 2],
+}
+
+impl Pipe {
+    pub fn side(&self, who: Proc) -> usize {
+        usize::from(self.ends[0].0 != who)
+    }
+
+    pub fn peer(&self, who: Proc) -> (Proc, u32) {
+        self.ends[1 - self.side(who)]
+    }
+}
+
+/// A link from one segd node to another.
+#[derive(Clone, Copy, Default)]
+pub struct Link {
+    pub up: bool,
+    /// Rises at each break: what was under way is lost.
+    pub epoch: u32,
+}
+
+pub struct Net {
+    pub plan: NetPlan,
+    sizes: Sizes,
+    rng: Rng,
+    base: Vec<u64>,
+    /// How many cuts lie on each directed pair.
+    cuts: Vec<u8>,
+    pub pipes: BTreeMap<PipeId, Pipe>,
+    next_pipe: u64,
+    pub links: Vec<Link>,
+    last_peer: BTreeMap<(u8, u8, SegmentId), u64>,
+}
+
+/// What becomes of a peer message.
+pub enum Sent {
+    Lost,
+    /// It arrives then, and perhaps once more.
+    Arrives { at: u64, again: Option<u64> },
+    /// The link broke under it.
+    Broke,
+}
+
+impl Net {
+    pub fn new(plan: NetPlan, sizes: Sizes, mut rng: Rng) -> Self {
+        let n = sizes.all();
+        let base = (0..n * n).map(|_| rng.between(plan.base_min_us, plan.base_max_us)).collect();
+        Net {
+            plan,
+            sizes,
+            rng,
+            base,
+            cuts: vec![0; n * n],
+            pipes: BTreeMap::new(),
+            next_pipe: 0,
+            links: vec![Link::default(); usize::from(sizes.segds) * usize::from(sizes.segds)],
+            last_peer: BTreeMap::new(),
+        }
+    }
+
+    fn pair(&self, from: Proc, to: Proc) -> usize {
+        self.sizes.index(from) * self.sizes.all() + self.sizes.index(to)
+    }
+
+    pub fn delay(&mut self, from: Proc, to: Proc) -> u64 {
+        let base = self.base[self.pair(from, to)];
+        let jitter = self.rng.between(0, self.plan.jitter_us);
+        let slow = if self.rng.chance(self.plan.slow_ppm) { self.rng.between(0, self.plan.slow_us) } else { 0 };
+        (base + jitter + slow).max(1)
+    }
+
+    pub fn cut(&mut self, from: Proc, to: Proc) {
+        let pair = self.pair(from, to);
+        self.cuts[pair] += 1;
+    }
+
+    pub fn uncut(&mut self, from: Proc, to: Proc) {
+        let pair = self.pair(from, to);
+        self.cuts[pair] = self.cuts[pair].saturating_sub(1);
+    }
+
+    pub fn is_cut(&self, from: Proc, to: Proc) -> bool {
+        self.cuts[self.pair(from, to)] > 0
+    }
+
+    pub fn heal(&mut self) {
+        self.cuts.fill(0);
+        self.plan.loss_ppm = 0;
+        self.plan.dup_ppm = 0;
+        self.plan.break_ppm = 0;
+        self.plan.slow_ppm = 0;
+    }
+
+    // -- pipes
+
+    pub fn open(&mut self, from: (Proc, u32), to: (Proc, u32)) -> PipeId {
+        let id = PipeId(self.next_pipe);
+        self.next_pipe += 1;
+        self.pipes.insert(id, Pipe { ends: [from, to], last: [0; 2], stalled: Default::default() });
+        id
+    }
+
+    /// When the frame arrives, and where; `None` if it waits for a cut to heal, or the pipe is broken.
+    pub fn send(&mut self, now: u64, pipe: PipeId, from: Proc, frame: Frame) -> Option<(u64, Proc, u32, Frame)> {
+        let ends = self.pipes.get(&pipe)?;
+        let side = ends.side(from);
+        let (to, life) = ends.ends[1 - side];
+        if self.is_cut(from, to) || !self.pipes[&pipe].stalled[side].is_empty() {
+            self.stall(pipe, from, frame);
+            return None;
+        }
+        let at = now + self.delay(from, to);
+        let pipe = self.pipes.get_mut(&pipe).expect("looked up above");
+        // In order, and never two at one instant.
+        let at = at.max(pipe.last[side] + 1);
+        pipe.last[side] = at;
+        Some((at, to, life, frame))
+    }
+
+    pub fn stall(&mut self, pipe: PipeId, from: Proc, frame: Frame) {
+        if let Some(pipe) = self.pipes.get_mut(&pipe) {
+            let side = pipe.side(from);
+            pipe.stalled[side].push_back(frame);
+        }
+    }
+
+    /// Whether frames of this direction wait: then those behind them do too.
+    pub fn waits(&self, pipe: PipeId, from: Proc) -> bool {
+        self.pipes.get(&pipe).is_some_and(|pipe| !pipe.stalled[pipe.side(from)].is_empty())
+    }
+
+    /// Frames that waited on pipes whose way is free again, in order. Where older ones are still under way, the moment of
+    /// the last one's arrival instead: to be asked again after it.
+    pub fn take_stalled(&mut self, now: u64) -> (Vec<(PipeId, Proc, Frame)>, Option<u64>) {
+        let (mut free, mut again) = (Vec::new(), None);
+        let ids: Vec<PipeId> = self.pipes.keys().copied().collect();
+        for id in ids {
+            for side in 0..2 {
+                let (from, to) = (self.pipes[&id].ends[side].0, self.pipes[&id].ends[1 - side].0);
+                let cut = self.is_cut(from, to);
+                let pipe = self.pipes.get_mut(&id).expect("just listed");
+                if cut || pipe.stalled[side].is_empty() {
+                    continue;
+                }
+                if pipe.last[side] >= now {
+                    again = Some(again.map_or(pipe.last[side], |at: u64| at.max(pipe.last[side])));
+                    continue;
+                }
+                free.extend(std::mem::take(&mut pipe.stalled[side]).into_iter().map(|frame| (id, from, frame)));
+            }
+        }
+        (free, again)
+    }
+
+    pub fn pipes_of(&self, who: Proc) -> Vec<PipeId> {
+        let ends = |pipe: &Pipe| pipe.ends.iter().any(|(end, _)| *end == who);
+        self.pipes.iter().filter(|(_, pipe)| ends(pipe)).map(|(id, _)| *id).collect()
+    }
+
+    pub fn pipes_between(&self, a: Proc, b: Proc) -> Vec<PipeId> {
+        let joins = |pipe: &Pipe| (pipe.ends[0].0, pipe.ends[1].0) == (a, b) || (pipe.ends[1].0, pipe.ends[0].0) == (a, b);
+        self.pipes.iter().filter(|(_, pipe)| joins(pipe)).map(|(id, _)| *id).collect()
+    }
+
+    // -- links between segd nodes
+
+    pub fn link(&mut self, from: u8, to: u8) -> &mut Link {
+        &mut self.links[usize::from(from) * usize::from(self.sizes.segds) + usize::from(to)]
+    }
+
+    pub fn send_peer(&mut self, now: u64, from: u8, to: u8, segment: SegmentId) -> Sent {
+        if !self.link(from, to).up {
+            return Sent::Lost;
+        }
+        if self.rng.chance(self.plan.break_ppm) {
+            return Sent::Broke;
+        }
+        let (a, b) = (Proc::Segd(from), Proc::Segd(to));
+        let at = now + self.delay(a, b);
+        if self.plan.ordered {
+            let last = self.last_peer.entry((from, to, segment)).or_default();
+            let at = at.max(*last + 1);
+            *last = at;
+            return Sent::Arrives { at, again: None };
+        }
+        if self.rng.chance(self.plan.loss_ppm) {
+            return Sent::Lost;
+        }
+        let again = self.rng.chance(self.plan.dup_ppm).then(|| now + self.delay(a, b) + self.rng.between(0, 50_000));
+        Sent::Arrives { at, again }
+    }
+}

@@ -1,0 +1,34 @@
+//! The moment of an ack: the record is durable on A of its segment's replicas' disks (R1, I2), looked up on the disks.
+
+use crate::world::World;
+use seam_wire::topic::AckMode;
+use seam_wire::{Offset, SegmentId};
+
+impl World {
+    /// Node `n` acks `offset` to a router on a stream to `segment`; a retry's original may lie in an earlier one.
+    pub(in crate::world) fn check_ack(&self, n: u8, segment: SegmentId, offset: Offset) {
+        let holders = |id: SegmentId, replicas: &[seam_wire::NodeId]| {
+            let mut held = 0;
+            for node in replicas {
+                let disk = &self.segds[usize::from(crate::world::links::index_of(*node))].disk;
+                let end = match self.plan.topic.ack {
+                    AckMode::Durable => disk.synced_end(id),
+                    AckMode::Replicated => disk.written_end(id),
+                };
+                held += usize::from(end > offset && disk.holds(id, offset));
+            }
+            held
+        };
+        let mut best = None;
+        let mut id = Some(segment);
+        while let Some(view) = id.and_then(|id| self.metad.meta.segment(id)) {
+            let held = holders(view.spec.id, &view.spec.replicas);
+            if held >= usize::from(view.spec.ack_quorum) {
+                return;
+            }
+            best = best.max(Some(held));
+            id = view.spec.prior;
+        }
+        panic!("R1: segd-{} acks {offset} of {segment}; at most {best:?} disks hold it", n + 1);
+    }
+}
