@@ -54,7 +54,12 @@ pub fn register(registry: &Registry, engine: &Arc<Engine>, raft: &Arc<RaftLog>) 
     let candidates = [candidate("made"), candidate("used"), candidate("reclaimed"), candidate("open")];
     let node = |state| registry.gauge_with("nodes", "Registered nodes by state", &[("state", state)]);
     let nodes = [node("live"), node("draining"), node("dead")];
-    let round_trip = registry.clone();
+    // Made beforehand: a closure that held the registry it is registered in would keep both for ever.
+    let round_trip = |peer: &str| {
+        let help = "Round trip to another member as last measured";
+        registry.gauge_with("member_round_trip_us", help, &[("member", peer)])
+    };
+    let round_trips: Vec<_> = raft.round_trips_us().iter().map(|(peer, _)| round_trip(peer)).collect();
 
     let (engine, raft) = (engine.clone(), raft.clone());
     registry.on_scrape(move || {
@@ -88,9 +93,8 @@ pub fn register(registry: &Registry, engine: &Arc<Engine>, raft: &Arc<RaftLog>) 
             gauge.set(gauge_value(value));
         }
         drop(view);
-        for (peer, micros) in raft.round_trips_us() {
-            let help = "Round trip to another member as last measured";
-            round_trip.gauge_with("member_round_trip_us", help, &[("member", &peer)]).set(gauge_value(micros));
+        for (gauge, (_, micros)) in round_trips.iter().zip(raft.round_trips_us()) {
+            gauge.set(gauge_value(micros));
         }
     });
 }

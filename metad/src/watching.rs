@@ -150,6 +150,11 @@ fn snapshot_parts(version: u64, mut items: Vec<MetaItem>) -> Vec<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::Hub;
+    use crate::machine::Machine;
+    use futures::StreamExt;
+    use metad_core::Timing;
+    use metad_log::memory::MemoryCluster;
     use seam_wire::meta::{NodeState, NodeView};
     use seam_wire::{Incarnation, NodeId};
 
@@ -172,5 +177,53 @@ mod tests {
         assert!(parts.iter().all(|part| part.reset));
         assert_eq!(parts.into_iter().flat_map(|part| part.items).collect::<Vec<_>>(), items);
         assert_eq!(snapshot_parts(3, Vec::new()).len(), 1);
+    }
+
+    /// An engine over a log in memory, with room for four updates.
+    fn engine() -> Arc<Engine> {
+        let engine = Engine::new(Timing::default(), Hub::new(4, usize::MAX), 1);
+        let log = MemoryCluster::new(vec!["metad-1".to_owned()], 1000).join(0, Box::new(Machine(engine.clone())));
+        engine.attach(log);
+        engine
+    }
+
+    async fn update(stream: &mut (impl Stream<Item = Result<WatchUpdate, Status>> + Unpin)) -> Result<u64, Status> {
+        let next = stream.next().await.expect("the stream goes on")?;
+        Ok(postcard::from_bytes::<MetaUpdate>(&next.update).unwrap().version)
+    }
+
+    #[tokio::test]
+    async fn a_slow_watcher_is_told_so_and_counted() {
+        let engine = engine();
+        let mut quick = Box::pin(watch(engine.clone(), 0, Duration::from_secs(60)));
+        let mut slow = Box::pin(watch(engine.clone(), 0, Duration::from_secs(60)));
+        assert_eq!(update(&mut quick).await.unwrap(), 0);
+        assert_eq!(update(&mut slow).await.unwrap(), 0);
+        assert_eq!(engine.counts.watchers.load(Ordering::Relaxed), 2);
+        for version in 1..=5 {
+            engine.hub.publish(version, Vec::new());
+            assert_eq!(update(&mut quick).await.unwrap(), version);
+        }
+        assert_eq!(update(&mut slow).await.unwrap_err().code(), tonic::Code::Aborted);
+        assert!(slow.next().await.is_none());
+        drop(slow);
+        assert_eq!(engine.counts.watchers.load(Ordering::Relaxed), 1);
+        assert_eq!(engine.counts.watchers_dropped.load(Ordering::Relaxed), 1);
+        engine.hub.publish(6, Vec::new());
+        assert_eq!(update(&mut quick).await.unwrap(), 6, "a slow one costs a quick one nothing");
+    }
+
+    #[tokio::test]
+    async fn a_watcher_ahead_of_this_member_waits_for_it() {
+        let engine = engine();
+        let mut ahead = Box::pin(watch(engine.clone(), 2, Duration::from_secs(60)));
+        let publish = async {
+            for version in 1..=3 {
+                engine.hub.publish(version, Vec::new());
+                tokio::task::yield_now().await;
+            }
+        };
+        let (next, ()) = tokio::join!(update(&mut ahead), publish);
+        assert_eq!(next.unwrap(), 3, "neither reset nor a version it has");
     }
 }

@@ -1,0 +1,12 @@
+//! metad as its users meet it: three real members, their real clients.
+
+#![allow(clippy::unwrap_used)]
+
+mod cluster;
+mod nodes;
+#[path = "../../log/tests/conformance/relay.rs"]
+mod relay;
+mod roles;
+mod rolls;
+mod speed;
+mod watching;
