@@ -57,6 +57,11 @@ impl FrameWriter {
         })
     }
 
+    /// Gives the stream back.
+    pub fn into_inner(self) -> SendStream {
+        self.stream
+    }
+
     /// The stream itself, for a priority or its id.
     pub fn stream(&self) -> &SendStream {
         &self.stream
