@@ -15,6 +15,8 @@
 //! | `metrics` | what a member shows of itself |
 //! | `server` | one member, from its settings to its end |
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod admin;
 pub mod config;
 mod engine;

@@ -16,6 +16,7 @@ pub use members::LEADER_KEY;
 pub use watch::MetaWatch;
 
 use crate::grpc::{ChannelError, GrpcConfig, MAX_MESSAGE_BYTES};
+use crate::telemetry::inject;
 use crate::tls::TlsMaterial;
 use members::Members;
 use seam_grpc as rpc;
@@ -25,7 +26,7 @@ use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId};
 use std::sync::Arc;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
 /// A client of the metadata cluster. Clones share connections and the knowledge of the leader.
 #[derive(Clone)]
@@ -44,6 +45,13 @@ fn admin(channel: Channel) -> AdminClient<Channel> {
     AdminClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
+/// A request that carries the trace of whoever makes it.
+fn traced<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    inject(request.metadata_mut());
+    request
+}
+
 macro_rules! calls {
     ($($(#[$doc:meta])* $service:ident.$name:ident($request:ty) -> $response:ty;)*) => {$(
         $(#[$doc])*
@@ -52,7 +60,7 @@ macro_rules! calls {
         /// [`MetaError::Refused`] with the member's reason, or [`MetaError::Deadline`].
         pub async fn $name(&self, request: $request) -> Result<$response, MetaError> {
             self.call(stringify!($name), &request, |channel, request| async move {
-                $service(channel).$name(request).await
+                $service(channel).$name(traced(request)).await
             })
             .await
         }
@@ -117,7 +125,8 @@ impl MetaClient {
         let body = postcard::to_allocvec(report)
             .map_err(|why| MetaError::Refused(Status::internal(format!("the report does not encode: {why}"))))?;
         let request = rpc::ReportRequest { node_id: node.0, incarnation: incarnation.0, report: body.into() };
-        self.call("report", &request, |channel, request| async move { metadata(channel).report(request).await }).await
+        self.call("report", &request, |channel, request| async move { metadata(channel).report(traced(request)).await })
+            .await
     }
 
     /// Makes a topic. If an attempt's answer was lost and the topic is there as asked, that is success.
@@ -126,7 +135,7 @@ impl MetaClient {
     /// [`MetaError::Refused`] with the member's reason, or [`MetaError::Deadline`].
     pub async fn create_topic(&self, request: rpc::CreateTopicRequest) -> Result<rpc::TopicInfo, MetaError> {
         let mut unsure = false;
-        let create = |channel, request| async move { admin(channel).create_topic(request).await };
+        let create = |channel, request| async move { admin(channel).create_topic(traced(request)).await };
         let outcome = self.call_noting("create_topic", &request, create, &mut unsure).await;
         match outcome {
             Err(MetaError::Refused(status)) if unsure && status.code() == Code::AlreadyExists => {
