@@ -96,10 +96,10 @@ impl Summary {
             ("deliveries", stats.deliveries),
             ("planned rolls", stats.rolls - stats.unplanned_rolls),
             ("boundaries behind a gate", stats.gates_opened),
-            ("candidates given back", stats.reclaimed),
         ];
         if mode == FaultMode::All {
             wanted.extend([
+                ("candidates given back", stats.reclaimed),
                 ("crashes", stats.crashes),
                 ("pauses", stats.pauses),
                 ("lost metad leaders", stats.leaders_lost),

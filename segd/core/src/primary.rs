@@ -43,6 +43,8 @@ pub struct Primary {
     prior: Option<SegmentId>,
     binder: Binder,
     needed: usize,
+    /// Copies that a recovery's decision stands for: R - A + 1.
+    recovered: usize,
     opened: BTreeSet<NodeId>,
     phase: Phase,
     start: Option<Offset>,
@@ -61,6 +63,7 @@ impl Primary {
             prior: spec.prior,
             binder: spec.binder,
             needed: usize::from(spec.ack_quorum),
+            recovered: spec.recovery_quorum(),
             opened: BTreeSet::new(),
             phase: Phase::Opening,
             start: None,
@@ -182,6 +185,18 @@ impl Primary {
         }
     }
 
+    /// metad decided this segment by another's word: its rights are over. What it assigned below the returned offset is in
+    /// the log on A replicas and may be acked.
+    ///
+    /// One writer ever, so what it assigned below the end is what the log holds there. But a recovery stands for R - A + 1
+    /// copies, and where that is less than A (A = R) only what A replicas told this primary themselves is safe to ack (R1).
+    pub fn settle(&mut self, decision: Decision) -> Offset {
+        self.phase = Phase::Over;
+        let known = self.quorum.committed().unwrap_or_default();
+        let safe = if self.recovered >= self.needed { decision.end } else { decision.end.min(known) };
+        safe.min(self.assigned)
+    }
+
     /// Its rights are over: fenced, recovered by another, or reclaimed.
     pub fn end(&mut self) {
         self.phase = Phase::Over;
@@ -293,6 +308,31 @@ mod tests {
         assert_eq!(primary.decision(), None);
         primary.stored(NodeId(2), Offset(3), true);
         assert_eq!(primary.decision(), Some(Decision { end: Offset(3), next: SegmentId(7) }));
+    }
+
+    #[test]
+    fn a_recovery_under_all_ack_acks_only_what_all_hold() {
+        let all_ack = SegmentSpec { ack_quorum: 3, ..spec(Binder::Primary) };
+        let mut primary = Primary::new(&all_ack, Gate::root(all_ack.id));
+        (1..=3).map(NodeId).for_each(|node| {
+            primary.opened(node);
+        });
+        primary.begin(Some(SegmentId(1)), Binder::Primary, Offset(3)).expect("its binder");
+        primary.assign(2);
+        primary.stored(NodeId(1), Offset(5), false);
+        primary.stored(NodeId(2), Offset(5), false);
+        primary.stored(NodeId(3), Offset(4), false);
+        let by_recovery = Decision { end: Offset(5), next: SegmentId(8) };
+        assert_eq!(primary.settle(by_recovery), Offset(4), "one copy of the last record may be all there is");
+        assert_eq!(primary.phase(), Phase::Over);
+    }
+
+    #[test]
+    fn a_recovery_of_two_of_three_stands_for_enough_copies() {
+        let mut primary = ready();
+        primary.begin(Some(SegmentId(1)), Binder::Primary, Offset(3)).expect("its binder");
+        primary.assign(2);
+        assert_eq!(primary.settle(Decision { end: Offset(4), next: SegmentId(8) }), Offset(4));
     }
 
     #[test]

@@ -225,11 +225,24 @@ impl Replica {
         self.decision
     }
 
-    /// `[start, end)` of the decided segment, if this replica holds all of it: then it may serve reads.
+    /// `[start, end)` of the decided segment, if this replica holds all of it: then it may serve reads. One that never learnt
+    /// its start holds nothing, whatever the end is.
     pub fn complete(&self) -> Option<(Offset, Offset)> {
         let decision = self.decision?;
-        let start = self.start.unwrap_or(decision.end);
-        (self.durable_end.max(start) >= decision.end && self.tail_known).then_some((start, decision.end))
+        let start = self.start?;
+        (self.durable_end >= decision.end && self.tail_known).then_some((start, decision.end))
+    }
+
+    /// metad's word on the bounds of the decided segment. One that is empty needs no record to be complete.
+    pub fn decided_bounds(&mut self, start: Offset, end: Offset) {
+        if self.start.is_none() && start == end {
+            self.bind_start(start);
+        }
+    }
+
+    /// The start, and with it the producer table there, was handed to the journal.
+    pub fn start_written(&self) -> bool {
+        self.start_written
     }
 
     pub fn id(&self) -> SegmentId {
@@ -325,6 +338,19 @@ mod tests {
         assert_eq!(replica.subscribe(NodeId(9), SegmentId(2)), Some(seal));
         assert!(replica.decide(Decision { end: Offset(0), next: SegmentId(2) }));
         assert_eq!(replica.complete(), Some((Offset(0), Offset(0))));
+    }
+
+    #[test]
+    fn a_replica_that_never_learnt_its_start_serves_nothing_of_a_segment_that_has_records() {
+        let mut replica = Replica::new(SegmentId(1));
+        replica.decide(Decision { end: Offset(12), next: SegmentId(2) });
+        assert_eq!(replica.complete(), None);
+        replica.decided_bounds(Offset(10), Offset(12));
+        assert_eq!(replica.complete(), None);
+        let mut empty = Replica::new(SegmentId(1));
+        empty.decide(Decision { end: Offset(12), next: SegmentId(2) });
+        empty.decided_bounds(Offset(12), Offset(12));
+        assert_eq!(empty.complete(), Some((Offset(12), Offset(12))));
     }
 
     #[test]

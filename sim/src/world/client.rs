@@ -16,6 +16,7 @@ use seam_wire::{Certainty, ProducerId};
 use std::collections::VecDeque;
 
 pub const TOPIC: &str = "t";
+const PROBE_DEADLINE_US: u64 = 30_000_000;
 
 pub struct Producer {
     core: RangeProducer<u32>,
@@ -142,6 +143,8 @@ impl World {
         let (max_records, value_bytes, deadline_us) = (plan.max_records, plan.value_bytes, plan.deadline_us);
         let count = u32::try_from(self.rng.between(1, u64::from(max_records))).expect("small");
         let now = self.now;
+        // What is sent after the healing may wait for what overload left behind, but must get through.
+        let deadline_us = if self.producer(n).probes_begun { PROBE_DEADLINE_US } else { deadline_us };
         let deadline = self.clock(Proc::Client(n)).after_us(deadline_us);
         let producer = &mut self.producers[usize::from(n)];
         if producer.batches >= producer.quota {

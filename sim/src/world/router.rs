@@ -211,7 +211,13 @@ impl World {
         side.core.handle(clock, input, &router.chains, &mut effects);
         side.core.assert_invariants();
         for effect in effects {
-            trace!(self, "{me:?} {effect:?}");
+            match &effect {
+                producer::Effect::Send { up, segment, seq, payload } => {
+                    let header = BatchHeader::parse(payload).map(|header| (header.producer, header.record_count));
+                    trace!(self, "{me:?} sends {segment} {up:?} {seq}: {header:?}");
+                }
+                other => trace!(self, "{me:?} {other:?}"),
+            }
             match effect {
                 producer::Effect::OpenUpstream { up, segment, node }
                 | producer::Effect::WarmUpstream { up, segment, node } => {
@@ -297,7 +303,8 @@ impl World {
 
     fn on_query(&mut self, n: u8, query: Query, msg: FromSegd) {
         match msg {
-            FromSegd::Committed { start: Some(_), committed, .. } => {
+            // A segment that is over is not where the range ends: its successor is about to be known here.
+            FromSegd::Committed { start: Some(_), committed, end: None } => {
                 let from = query.from.unwrap_or(committed);
                 let until = (!query.follow).then_some(committed);
                 let tail = self.new_tail(query.range, from, until);

@@ -8,7 +8,7 @@ use crate::primary::Phase;
 use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentState, SegmentView};
 use seam_wire::msg::Decision;
 use seam_wire::report::Report;
-use seam_wire::{SegmentId, Tick};
+use seam_wire::{Offset, SegmentId, Tick};
 
 impl Node {
     pub(super) fn on_meta(&mut self, now: Tick, update: MetaUpdate, out: &mut Outbox) {
@@ -45,8 +45,8 @@ impl Node {
                 }
                 self.recover_if_appointed(now, view, out);
             }
-            SegmentState::Sealed { end, next, .. } => {
-                self.on_decided_by_metad(now, segment, Decision { end, next }, out);
+            SegmentState::Sealed { start, end, next } => {
+                self.on_decided_by_metad(now, segment, start, Decision { end, next }, out);
             }
         }
         self.begin_if_chained(now, view, out);
@@ -71,11 +71,21 @@ impl Node {
         self.start_known(now, view.spec.id, start, None, out);
     }
 
-    fn on_decided_by_metad(&mut self, now: Tick, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+    fn on_decided_by_metad(
+        &mut self,
+        now: Tick,
+        segment: SegmentId,
+        start: Offset,
+        decision: Decision,
+        out: &mut Outbox,
+    ) {
         self.drop_report(Kind::Sealed, segment);
         self.drop_report(Kind::Recovered, segment);
         self.drop_report(Kind::SoftMark, segment);
         self.agents.remove(&segment);
+        if let Some(replica) = self.replicas.get_mut(&segment) {
+            replica.machine.decided_bounds(start, decision.end);
+        }
         self.decide_replica(segment, decision, out);
         self.settle_writer(segment, decision, out);
         let successors: Vec<SegmentId> =

@@ -189,7 +189,7 @@ impl Node {
         if !covers(&payload, request.base, request.next) {
             return out.push(Effect::Note { segment, error: bad_payload(writer) });
         }
-        if replica.machine.start().is_none() && table.is_none() {
+        if !replica.machine.start_written() && table.is_none() {
             // It needs the table at the start first.
             let epoch = request.epoch;
             return self.tell(writer, segment, Peer::Resend { epoch, from: request.start }, out);
