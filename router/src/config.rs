@@ -1,17 +1,20 @@
 //! `router.toml`.
 
+use router_core::{ProducerSettings, TailSettings};
 use seam_transport::grpc::GrpcConfig;
 use seam_transport::meta_client::MetaMember;
 use seam_transport::quic::QuicConfig;
 use seam_transport::tls::TlsPaths;
+use seam_wire::batch::{BatchLimits, MAX_BATCH_BYTES, MAX_UNCOMPRESSED_BYTES};
 use serde::Deserialize;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Settings of one router.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// As in its certificate.
+    /// As in its certificate: clients dial it by this name.
     pub name: String,
     /// QUIC, for clients.
     pub listen: SocketAddr,
@@ -26,43 +29,119 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// Bounds of the shell; the core has its own.
+/// Bounds and waits.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Largest batch a client may send. Bytes.
-    pub max_batch_bytes: u32,
-    /// Largest batch after decompression. Bytes.
+    /// The largest batch a client may append. Bytes, at most 8 MiB.
+    pub max_batch_bytes: usize,
+    /// What a batch's records may need once decompressed. Bytes.
     pub max_uncompressed_bytes: usize,
-    /// Appends of one range that may wait for its task. Beyond it client streams wait.
-    pub range_queue: usize,
-    /// An append that no segment answered for so long is given up. Milliseconds.
+    /// Appends of one range taken and not answered yet, all clients of this router together.
+    pub range_inflight_batches: usize,
+    /// Their bytes.
+    pub range_inflight_bytes: usize,
+    /// How long an append waits for room in its range (its stream is not read on meanwhile) before it is refused as
+    /// overloaded. Milliseconds.
+    pub room_wait_ms: u64,
+    /// An append that has no answer by then is given up. Milliseconds.
     pub append_deadline_ms: u64,
-    /// A query (offsets) that found no answer for so long fails. Milliseconds.
-    pub query_deadline_ms: u64,
+    /// Acks that may wait for one client; a client that lets more pile up loses its stream.
+    pub client_acks: usize,
+    /// How long a connection to a node is waited for by a stream that needs it. Milliseconds.
+    pub node_wait_ms: u64,
+    /// How long the ends of a range are asked for. Milliseconds.
+    pub query_ms: u64,
+    /// A replica that brings nothing for so long though its segment is sealed is left. Milliseconds.
+    pub tail_stall_ms: u64,
+    /// With no replica that serves a tail for so long, the tail fails. Milliseconds.
+    pub tail_patience_ms: u64,
+    /// A range without clients gives up its streams after this. Milliseconds.
+    pub range_idle_ms: u64,
+    /// At a stop, appends in flight may still be answered for so long. Milliseconds.
+    pub drain_ms: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            max_batch_bytes: 4 << 20,
-            max_uncompressed_bytes: 32 << 20,
-            range_queue: 1024,
+            max_batch_bytes: MAX_BATCH_BYTES,
+            max_uncompressed_bytes: MAX_UNCOMPRESSED_BYTES,
+            range_inflight_batches: 16_384,
+            range_inflight_bytes: 64 << 20,
+            room_wait_ms: 5_000,
             append_deadline_ms: 60_000,
-            query_deadline_ms: 5_000,
+            client_acks: 65_536,
+            node_wait_ms: 2_000,
+            query_ms: 5_000,
+            tail_stall_ms: 1_000,
+            tail_patience_ms: 60_000,
+            range_idle_ms: 300_000,
+            drain_ms: 2_000,
         }
     }
 }
 
+impl Limits {
+    pub fn batch(&self) -> BatchLimits {
+        BatchLimits {
+            max_batch_bytes: self.max_batch_bytes,
+            max_uncompressed_bytes: self.max_uncompressed_bytes,
+            ..BatchLimits::default()
+        }
+    }
+
+    pub fn producer(&self) -> ProducerSettings {
+        ProducerSettings {
+            max_inflight_batches: self.range_inflight_batches,
+            max_inflight_bytes: self.range_inflight_bytes,
+            ..ProducerSettings::default()
+        }
+    }
+
+    pub fn tail(&self) -> TailSettings {
+        TailSettings {
+            stall_us: self.tail_stall_ms.saturating_mul(1_000),
+            patience_us: self.tail_patience_ms.saturating_mul(1_000),
+            ..TailSettings::default()
+        }
+    }
+
+    pub fn node_wait(&self) -> Duration {
+        Duration::from_millis(self.node_wait_ms)
+    }
+
+    pub fn query(&self) -> Duration {
+        Duration::from_millis(self.query_ms)
+    }
+}
+
 impl Config {
-    /// Checks what types cannot. The error names the setting and the remedy.
+    /// What `toml` alone cannot check.
     pub fn validate(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(!self.metad.is_empty(), "no [[metad]] member is named; list all of them");
+        anyhow::ensure!(!self.name.is_empty(), "name is empty; use the one in the certificate, like \"router-1\"");
+        let limits = &self.limits;
+        let batch = limits.max_batch_bytes;
         anyhow::ensure!(
-            (self.limits.max_batch_bytes as usize) <= seam_wire::batch::MAX_BATCH_BYTES,
-            "limits.max_batch_bytes is above {}; lower it",
-            seam_wire::batch::MAX_BATCH_BYTES
+            (1..=MAX_BATCH_BYTES).contains(&batch),
+            "limits.max_batch_bytes = {batch} must lie in 1..={MAX_BATCH_BYTES}"
         );
+        anyhow::ensure!(
+            (1..=1 << 30).contains(&limits.range_inflight_bytes),
+            "limits.range_inflight_bytes = {} must lie in 1..={}",
+            limits.range_inflight_bytes,
+            1 << 30
+        );
+        for (name, value) in [
+            ("range_inflight_batches", limits.range_inflight_batches as u64),
+            ("client_acks", limits.client_acks as u64),
+            ("append_deadline_ms", limits.append_deadline_ms),
+            ("node_wait_ms", limits.node_wait_ms),
+            ("query_ms", limits.query_ms),
+            ("tail_stall_ms", limits.tail_stall_ms),
+        ] {
+            anyhow::ensure!((1..=1 << 40).contains(&value), "limits.{name} = {value} must lie in 1..=2^40");
+        }
         Ok(())
     }
 }

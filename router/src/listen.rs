@@ -1,98 +1,103 @@
-//! Who may open what: clients, bidirectional streams; the first frame says which kind.
+//! Who may connect (clients, by their certificate), and what each of their streams is for.
 
-use crate::produce;
-use crate::shared::Shared;
-use crate::{offsets, tail};
+use crate::context::Context;
+use crate::ranges::Ranges;
+use crate::{offsets, produce, tail};
 use quinn::{RecvStream, SendStream};
 use seam_transport::Role;
 use seam_transport::quic::{self, Accepted, Acceptor, code};
 use seam_transport::stream::{FrameReader, FrameWriter, StreamError};
-use seam_wire::error::{ErrorCode, WireError};
+use seam_wire::RangeId;
+use seam_wire::error::WireError;
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, ToRouter};
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
-pub async fn accept_loop(mut acceptor: Acceptor, shared: Arc<Shared>, stop: CancellationToken) {
+/// What the listener hands to every stream.
+#[derive(Clone)]
+pub struct Door {
+    pub context: Arc<Context>,
+    pub ranges: Arc<Ranges>,
+}
+
+pub async fn accept_loop(mut acceptor: Acceptor, door: Door) {
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => return,
+            () = door.context.stop.cancelled() => return,
             accepted = acceptor.accept() => accepted,
         };
         let Some(Accepted { connection, identity }) = accepted else { return };
         match identity.role {
             Role::Client => {
-                let shared = Arc::clone(&shared);
+                let door = door.clone();
                 tokio::spawn(async move {
                     while let Ok((send, recv)) = connection.accept_bi().await {
-                        tokio::spawn(stream(send, recv, Arc::clone(&shared)));
+                        tokio::spawn(stream(door.clone(), Arc::clone(&identity.name), send, recv));
                     }
                 });
             }
             Role::Metad | Role::Segd | Role::Router => {
-                shared.counters.not_authorized.inc();
+                door.context.counters.not_authorized.inc();
+                tracing::warn!(peer = %identity, "a router serves clients only");
                 quic::close(&connection, code::NOT_AUTHORIZED, "a router serves clients only");
             }
         }
     }
 }
 
-async fn stream(send: SendStream, recv: RecvStream, shared: Arc<Shared>) {
+async fn stream(door: Door, peer: Arc<str>, send: SendStream, recv: RecvStream) {
     let mut reader = FrameReader::new(recv);
+    let context = Arc::clone(&door.context);
     match reader.read::<ToRouter>().await {
-        Ok(Some(frame)) => match frame.msg {
-            ToRouter::ProduceOpen { topic, range_index } => {
-                produce::serve(topic, range_index, send, reader, shared).await;
-            }
-            ToRouter::TailOpen { topic, range_index, from, follow } => {
-                let request = tail::Request { topic, range_index, from, follow };
-                tail::serve(request, send, reader, shared).await;
-            }
-            ToRouter::Offsets { topic, range_index } => {
-                let answer = match query(&topic, range_index, &shared).await {
-                    Ok(answer) => answer,
-                    Err(error) => FromRouter::Error { error },
-                };
-                last_word(send, answer).await;
-            }
+        Ok(Some(Frame { msg, .. })) => match msg {
+            ToRouter::ProduceOpen { topic, range_index } => match resolve(&context, &topic, range_index) {
+                Ok(range) => produce::serve(door, peer, range, send, reader).await,
+                Err(error) => refuse(&context, send, error).await,
+            },
+            ToRouter::TailOpen { topic, range_index, from, follow } => match resolve(&context, &topic, range_index) {
+                Ok(range) => tail::serve(context, range, from, follow, send).await,
+                Err(error) => refuse(&context, send, error).await,
+            },
+            ToRouter::Offsets { topic, range_index } => match resolve(&context, &topic, range_index) {
+                Ok(range) => offsets::answer(&context, range, send).await,
+                Err(error) => refuse(&context, send, error).await,
+            },
             ToRouter::Append { .. } => {
-                shared.counters.bad_frames.inc();
+                context.counters.bad_frame(&peer, "order", &"an append on a stream that was not opened for it");
                 reader.stop(code::BAD_FRAME);
-                let detail = "a stream begins with ProduceOpen, TailOpen or Offsets";
-                last_word(send, FromRouter::Error { error: WireError::refused(ErrorCode::BadFrame, detail) }).await;
             }
         },
         Ok(None) => {}
-        Err(error) => {
-            if let Some(error) = note_bad(&error, &shared) {
-                last_word(send, FromRouter::Error { error }).await;
-            }
-        }
+        Err(error) => note_bad(&context, &peer, &error),
     }
 }
 
-async fn query(topic: &str, range_index: u32, shared: &Arc<Shared>) -> Result<FromRouter, WireError> {
-    let resolved = shared.chains.read().resolve(topic, range_index);
-    let range = resolved.inspect_err(|_| {
-        shared.counters.unknown_topics.inc();
-    })?;
-    let latest = offsets::latest(range, shared).await?;
-    let earliest = offsets::earliest(range, shared).unwrap_or_default();
-    Ok(FromRouter::Offsets { range, earliest, latest })
+fn resolve(context: &Context, topic: &str, index: u32) -> Result<RangeId, WireError> {
+    context.picture.read().resolve(topic, index)
 }
 
-/// One answer, and the stream ends. If it cannot be said, the client is gone.
-async fn last_word(send: SendStream, answer: FromRouter) {
-    let mut writer = FrameWriter::new(send);
-    if writer.write(&Frame::new(answer)).await.is_ok() && writer.finish().is_ok() {
-        let _ = writer.stopped().await;
+/// Tells the client why its stream is over.
+pub async fn refuse(context: &Context, send: SendStream, error: WireError) {
+    context.counters.stream_error(error.code);
+    last_word(FrameWriter::new(send), FromRouter::Error { error }).await;
+}
+
+/// Writes one message and ends the stream. Errors mean that the client is gone.
+pub async fn last_word(mut writer: FrameWriter, msg: FromRouter) {
+    if writer.write(&Frame::new(msg)).await.is_ok() {
+        let _ = writer.finish();
     }
 }
 
-/// A bad frame is counted and logged, and the client is told; a broken stream is neither.
-pub fn note_bad(error: &StreamError, shared: &Shared) -> Option<WireError> {
-    let StreamError::Frame(frame) = error else { return None };
-    shared.counters.bad_frames.inc();
-    tracing::warn!(%error, "a bad frame from a client; its stream is closed");
-    Some(WireError::from(frame.clone()))
+/// A stream that ended with an error: counted, and logged once per peer, unless it merely broke.
+pub fn note_bad(context: &Context, peer: &str, error: &StreamError) {
+    match error {
+        StreamError::Frame(_) => context.counters.bad_frame(peer, "frame", error),
+        StreamError::Truncated { .. } => context.counters.bad_frame(peer, "truncated", error),
+        StreamError::Read(_)
+        | StreamError::Write(_)
+        | StreamError::Connection(_)
+        | StreamError::OpenTimeout { .. }
+        | StreamError::Finished => {}
+    }
 }

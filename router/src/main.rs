@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A Seamlog router: the way in for producers and consumers, over QUIC.
+/// A Seamlog router: takes producers and tails of clients over QUIC and brings them to the nodes that hold the data.
 #[derive(Parser)]
 #[command(version, after_help = "Stops cleanly on SIGTERM and SIGINT. Metrics: http://<metrics_listen>/metrics.")]
 struct Args {

@@ -1,112 +1,101 @@
-//! A client's produce stream: every batch is checked whole before it enters; answers come from the range's task.
+//! A client's produce stream: frames in, every batch checked whole, into the range; answers come as the range gives them.
 
-use crate::range::RangeEvent;
-use crate::shared::Shared;
+use crate::listen::{Door, note_bad};
+use crate::range::Range;
 use quinn::SendStream;
-use router_core::producer::{ClientStream, ProducerSeq};
+use router_core::producer::ClientStream;
 use seam_transport::quic::code;
 use seam_transport::stream::{FrameReader, FrameSender, WriterLimits, spawn_writer_with};
-use seam_wire::batch::{BatchHeader, verify};
+use seam_wire::RangeId;
+use seam_wire::batch;
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, ToRouter};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use tokio_util::sync::CancellationToken;
 
-const REPLIES: WriterLimits = WriterLimits { frames: 65_536, bytes: 16 << 20 };
+/// Bytes of answers that may wait for one client.
+const REPLY_BYTES: u32 = 32 << 20;
 
-/// Numbers client streams over the whole process.
-static NEXT_CLIENT: AtomicU64 = AtomicU64::new(0);
+/// How a stream ended.
+enum End {
+    /// The client finished its side.
+    Done,
+    Broken,
+}
 
-pub async fn serve(topic: String, range_index: u32, send: SendStream, mut reader: FrameReader, shared: Arc<Shared>) {
-    let replies = spawn_writer_with::<FromRouter>(send, REPLIES);
-    let resolved = shared.chains.read().resolve(&topic, range_index);
-    let range = match resolved {
-        Ok(range) => range,
-        Err(error) => {
-            shared.counters.unknown_topics.inc();
-            refuse(&replies, error).await;
-            reader.stop(code::CANCELLED);
-            return;
-        }
-    };
-    let client = ClientStream(NEXT_CLIENT.fetch_add(1, Ordering::Relaxed));
-    let inbox = shared.range(range);
-    let opened = FromRouter::ProduceOpened { range, max_batch_bytes: shared.limits.max_batch_bytes };
-    if replies.send(Frame::new(opened).range(range)).await.is_err()
-        || inbox.send(RangeEvent::ClientOpen { client, replies: replies.clone() }).await.is_err()
-    {
+pub async fn serve(door: Door, peer: Arc<str>, range: RangeId, send: SendStream, mut reader: FrameReader) {
+    let context = Arc::clone(&door.context);
+    let limits = WriterLimits { frames: context.limits.client_acks, bytes: REPLY_BYTES };
+    let replies = spawn_writer_with::<FromRouter>(send, limits);
+    let max_batch_bytes = u32::try_from(context.limits.max_batch_bytes).unwrap_or(u32::MAX);
+    let opened = Frame::new(FromRouter::ProduceOpened { range, max_batch_bytes }).range(range);
+    if replies.send(opened).await.is_err() {
         return;
     }
-    shared.counters.produce_streams.inc();
+    let cut = CancellationToken::new();
+    let (range, client) = door.ranges.join(range, &context, replies.clone(), cut.clone());
+    context.counters.produce_streams.inc();
+    let end = take_appends(&peer, &range, client, &mut reader, &replies, &cut).await;
+    context.counters.produce_streams.dec();
+    match end {
+        End::Done => range.finish(client),
+        End::Broken => range.leave(client),
+    }
+}
+
+async fn take_appends(
+    peer: &str,
+    range: &Arc<Range>,
+    client: ClientStream,
+    reader: &mut FrameReader,
+    replies: &FrameSender<FromRouter>,
+    cut: &CancellationToken,
+) -> End {
+    let context = &range.context;
+    let limits = context.limits.batch();
+    let mut expected = 0;
     loop {
         let read = tokio::select! {
+            biased;
+            () = cut.cancelled() => {
+                reader.stop(code::CANCELLED);
+                return End::Broken;
+            }
+            // What was taken is still answered; the rest is the client's to send elsewhere.
+            () = context.stop.cancelled() => return End::Done,
             read = reader.read::<ToRouter>() => read,
-            _ = replies.closed() => break,
         };
-        match read {
-            Ok(Some(Frame { msg: ToRouter::Append { seq }, payload, .. })) => match check(&payload, &shared) {
-                Ok(header) => {
-                    let producer =
-                        header.producer.map(|(id, epoch, base_sequence)| ProducerSeq { id, epoch, base_sequence });
-                    let deadline = shared.now().after_us(shared.limits.append_deadline_ms.saturating_mul(1000));
-                    let append = RangeEvent::Append { client, seq, producer, payload, deadline };
-                    if inbox.send(append).await.is_err() {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    if replies.send(Frame::new(FromRouter::AppendError { seq, error }).range(range)).await.is_err() {
-                        break;
-                    }
-                }
-            },
-            Ok(Some(Frame {
-                msg: ToRouter::ProduceOpen { .. } | ToRouter::TailOpen { .. } | ToRouter::Offsets { .. },
-                ..
-            })) => {
-                shared.counters.bad_frames.inc();
-                refuse(&replies, WireError::refused(ErrorCode::BadFrame, "a produce stream carries appends only"))
-                    .await;
+        let (seq, payload) = match read {
+            Ok(Some(Frame { msg: ToRouter::Append { seq }, payload, .. })) if seq == expected => (seq, payload),
+            Ok(Some(frame)) => {
+                let detail = format!("append {expected} was due on this stream, not {:?}", frame.msg);
+                context.counters.bad_frame(peer, "order", &detail);
+                let error = WireError::refused(ErrorCode::InvalidArgument, detail);
+                // The client may be gone already.
+                let _ = replies.send(Frame::new(FromRouter::Error { error })).await;
                 reader.stop(code::BAD_FRAME);
-                break;
+                return End::Broken;
             }
-            Ok(None) => break,
+            Ok(None) => return End::Done,
             Err(error) => {
-                if let Some(error) = crate::listen::note_bad(&error, &shared) {
-                    refuse(&replies, error).await;
+                note_bad(context, peer, &error);
+                return End::Broken;
+            }
+        };
+        expected += 1;
+        match batch::verify_with(&payload, &limits) {
+            Ok(header) => {
+                context.counters.append_bytes.inc_by(payload.len() as u64);
+                range.append(client, seq, &header, payload).await;
+            }
+            Err(error) => {
+                context.counters.bad_batch(error.code());
+                let reply = FromRouter::AppendError { seq, error: error.into() };
+                if replies.send(Frame::new(reply).range(range.id)).await.is_err() {
+                    return End::Broken;
                 }
-                break;
             }
         }
     }
-    shared.counters.produce_streams.dec();
-    // The range's task is gone only while the process stops.
-    let _ = inbox.send(RangeEvent::ClientGone { client }).await;
-}
-
-/// The last word on a stream. If it cannot be said, the client is gone.
-pub async fn refuse(replies: &FrameSender<FromRouter>, error: WireError) {
-    let _ = replies.send(Frame::new(FromRouter::Error { error })).await;
-}
-
-fn check(payload: &[u8], shared: &Shared) -> Result<BatchHeader, WireError> {
-    let limit = shared.limits.max_batch_bytes as usize;
-    if payload.len() > limit {
-        shared.counters.batches_too_large.inc();
-        let detail = format!("the batch has {} bytes, the limit is {limit}; send smaller batches", payload.len());
-        return Err(WireError::refused(ErrorCode::BatchTooLarge, detail));
-    }
-    let checked = verify(payload, shared.limits.max_uncompressed_bytes).map_err(WireError::from);
-    let whole = checked.and_then(|header| {
-        if header.length as usize == payload.len() {
-            Ok(header)
-        } else {
-            Err(WireError::refused(ErrorCode::BadBatch, "an append carries exactly one batch"))
-        }
-    });
-    if whole.is_err() {
-        shared.counters.bad_batches.inc();
-    }
-    whole
 }

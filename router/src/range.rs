@@ -1,269 +1,310 @@
-//! The task that owns the appends of one range: feeds `RangeProducer`, carries out its effects.
+//! One range's producer core with its clients and its upstream streams. Any task feeds it; effects are carried out under
+//! its lock and never wait, so that their order is the core's.
 
-use crate::shared::Shared;
-use bytes::Bytes;
-use router_core::producer::{ClientStream, Effect, Input, ProducerCounters, ProducerSeq, UpstreamId};
-use router_core::{ProducerSettings, RangeProducer, Tick};
-use seam_transport::stream::{FrameReader, FrameSender, WriterLimits, spawn_writer_with};
+use crate::context::Context;
+use crate::upstream::{self, Pipe};
+use parking_lot::Mutex;
+use router_core::Tick;
+use router_core::producer::{ClientStream, Effect, Input, ProducerCounters, ProducerSeq, RangeProducer, UpstreamId};
+use seam_transport::stream::{FrameSender, TrySendError};
+use seam_wire::batch::BatchHeader;
 use seam_wire::frame::Frame;
-use seam_wire::msg::{FromRouter, FromSegd, ToSegd};
+use seam_wire::msg::{FromRouter, ToSegd};
 use seam_wire::{NodeId, RangeId, SegmentId};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// What was sent to a segment and not taken by the network yet. The producer's own window is the tighter bound.
-const UPSTREAM: WriterLimits = WriterLimits { frames: 65_536, bytes: 128 << 20 };
-/// Events handled before deadlines and chain changes get a turn.
-const BURST: usize = 256;
-
-/// What tasks bring to a range.
-pub enum RangeEvent {
-    ClientOpen { client: ClientStream, replies: FrameSender<FromRouter> },
-    Append { client: ClientStream, seq: u64, producer: Option<ProducerSeq>, payload: Bytes, deadline: Tick },
-    ClientGone { client: ClientStream },
+pub struct Range {
+    pub id: RangeId,
+    pub context: Arc<Context>,
+    state: Mutex<State>,
+    /// Appends wait here while the range is full.
+    room: Notify,
+    /// A deadline is earlier than the one slept for.
+    kick: Notify,
+    over: CancellationToken,
 }
 
-enum UpstreamEvent {
-    Opened { up: UpstreamId, sender: FrameSender<ToSegd> },
-    Message { up: UpstreamId, msg: FromSegd },
-    Broken { up: UpstreamId },
+struct State {
+    core: RangeProducer,
+    counted: ProducerCounters,
+    clients: HashMap<ClientStream, Client>,
+    upstreams: HashMap<UpstreamId, Upstream>,
+    armed: Option<Tick>,
+    idle_since: Option<Instant>,
+    effects: Vec<Effect>,
 }
 
-/// Bounded: client streams wait when the range is busy.
-pub type RangeInbox = mpsc::Sender<RangeEvent>;
-
-enum Upstream {
-    /// What was sent before the stream stood.
-    Opening {
-        queued: Vec<Frame<ToSegd>>,
-        task: JoinHandle<()>,
-    },
-    Open {
-        sender: FrameSender<ToSegd>,
-        task: JoinHandle<()>,
-    },
+struct Client {
+    replies: FrameSender<FromRouter>,
+    /// Appends not answered yet.
+    unanswered: u64,
+    /// It said that no append follows; the stream ends with its last answer.
+    done: bool,
+    cut: CancellationToken,
 }
 
-struct RangeTask {
-    range: RangeId,
-    shared: Arc<Shared>,
-    producer: RangeProducer,
-    upstreams: BTreeMap<UpstreamId, Upstream>,
-    clients: BTreeMap<ClientStream, FrameSender<FromRouter>>,
-    words: mpsc::UnboundedSender<UpstreamEvent>,
-    told: ProducerCounters,
+struct Upstream {
+    pipe: Pipe,
+    /// Its last answer said that it takes no more, and that what it has will be answered.
+    moved: bool,
+    task: AbortHandle,
 }
 
-pub fn start(range: RangeId, shared: Arc<Shared>) -> RangeInbox {
-    let (inbox, events) = mpsc::channel(shared.limits.range_queue.max(1));
-    let (words, upstream_events) = mpsc::unbounded_channel();
-    let task = RangeTask {
-        range,
-        producer: RangeProducer::new(range, ProducerSettings::default()),
-        shared,
-        upstreams: BTreeMap::new(),
-        clients: BTreeMap::new(),
-        words,
-        told: ProducerCounters::default(),
-    };
-    tokio::spawn(task.run(events, upstream_events));
-    inbox
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
-impl RangeTask {
-    /// For as long as the process lives: a range's task is small, and its warm streams are worth more than its memory.
-    async fn run(mut self, mut events: mpsc::Receiver<RangeEvent>, mut words: mpsc::UnboundedReceiver<UpstreamEvent>) {
-        let mut version = self.shared.version.subscribe();
-        self.handle(Input::ChainChanged);
+/// What `/status` shows of a range.
+pub struct RangeStatus {
+    pub range: RangeId,
+    pub head: Option<SegmentId>,
+    pub clients: usize,
+    pub inflight_batches: usize,
+    pub inflight_bytes: usize,
+    pub upstreams: usize,
+    pub warm_streams: usize,
+}
+
+impl Range {
+    /// A range with its task: chain changes, deadlines, idleness.
+    pub fn start(id: RangeId, context: Arc<Context>) -> Arc<Range> {
+        let state = State {
+            core: RangeProducer::new(id, context.limits.producer()),
+            counted: ProducerCounters::default(),
+            clients: HashMap::new(),
+            upstreams: HashMap::new(),
+            armed: None,
+            idle_since: Some(Instant::now()),
+            effects: Vec::new(),
+        };
+        let over = CancellationToken::new();
+        let (room, kick) = (Notify::new(), Notify::new());
+        let range = Arc::new(Range { id, context, state: Mutex::new(state), room, kick, over });
+        tokio::spawn(Arc::clone(&range).run());
+        range
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut changed = self.context.picture.subscribe(self.id);
+        self.feed(Input::ChainChanged);
         loop {
-            let deadline = self.producer.next_deadline().map(|tick| self.shared.at(tick));
+            let armed = self.state.lock().armed.map(|at| self.context.clock.instant(at));
             tokio::select! {
                 biased;
-                Some(word) = words.recv() => {
-                    self.on_word(word);
-                    for _ in 0..BURST {
-                        let Ok(word) = words.try_recv() else { break };
-                        self.on_word(word);
-                    }
+                () = self.over.cancelled() => return,
+                alive = changed.changed() => match alive {
+                    Ok(()) => self.feed(Input::ChainChanged),
+                    Err(_) => return,
+                },
+                () = self.kick.notified() => {}
+                () = crate::clock::sleep_until(armed) => {
+                    self.state.lock().armed = None;
+                    self.feed(Input::Tick);
                 }
-                event = events.recv() => {
-                    let Some(event) = event else { return };
-                    self.on_event(event);
-                    for _ in 0..BURST {
-                        let Ok(event) = events.try_recv() else { break };
-                        self.on_event(event);
-                    }
-                }
-                changed = version.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    self.handle(Input::ChainChanged);
-                }
-                () = tokio::time::sleep_until(deadline.unwrap_or_else(tokio::time::Instant::now)), if deadline.is_some() => {
-                    self.handle(Input::Tick);
-                }
-            }
-            self.tell_counters();
-        }
-    }
-
-    fn on_event(&mut self, event: RangeEvent) {
-        match event {
-            RangeEvent::ClientOpen { client, replies } => {
-                self.clients.insert(client, replies);
-            }
-            RangeEvent::Append { client, seq, producer, payload, deadline } => {
-                self.handle(Input::Append { client, seq, producer, payload, deadline });
-            }
-            RangeEvent::ClientGone { client } => {
-                self.clients.remove(&client);
-                self.handle(Input::ClientGone { client });
             }
         }
     }
 
-    fn on_word(&mut self, word: UpstreamEvent) {
-        match word {
-            UpstreamEvent::Opened { up, sender } => {
-                let Some(upstream) = self.upstreams.remove(&up) else { return };
-                let Upstream::Opening { queued, task } = upstream else { return };
-                let sent = queued.into_iter().all(|frame| sender.try_send(frame).is_ok());
-                self.upstreams.insert(up, Upstream::Open { sender, task });
-                if !sent {
-                    self.drop_upstream(up);
-                    self.handle(Input::UpstreamBroken { up });
-                }
-            }
-            UpstreamEvent::Message { up, msg } => self.handle(Input::FromSegd { up, msg }),
-            UpstreamEvent::Broken { up } => {
-                self.drop_upstream(up);
-                self.handle(Input::UpstreamBroken { up });
-            }
+    /// Brings one input to the core and carries out what follows.
+    pub fn feed(self: &Arc<Self>, input: Input) {
+        let mut state = self.state.lock();
+        self.feed_locked(&mut state, input);
+    }
+
+    fn feed_locked(self: &Arc<Self>, state: &mut State, input: Input) {
+        let now = self.context.clock.now();
+        let mut effects = std::mem::take(&mut state.effects);
+        if let Input::FromSegd { up, msg: seam_wire::msg::FromSegd::Moved { .. } } = &input
+            && let Some(upstream) = state.upstreams.get_mut(up)
+        {
+            upstream.moved = true;
+        }
+        let broken = if let Input::UpstreamBroken { up } = &input { Some(*up) } else { None };
+        state.core.handle(now, input, &self.context.picture.read(), &mut effects);
+        if let Some(up) = broken {
+            state.upstreams.remove(&up);
+        }
+        let mut freed = false;
+        for effect in effects.drain(..) {
+            freed |= self.carry_out(state, effect);
+        }
+        state.effects = effects;
+        self.context.counters.producer(&mut state.counted, state.core.counters());
+        if freed {
+            self.room.notify_waiters();
+        }
+        let next = state.core.next_deadline();
+        if let Some(next) = next.filter(|next| state.armed.is_none_or(|armed| *next < armed)) {
+            state.armed = Some(next);
+            self.kick.notify_one();
         }
     }
 
-    fn handle(&mut self, input: Input) {
-        let mut out = Vec::new();
-        let now = self.shared.now();
-        self.producer.handle(now, input, &self.shared.chains.read(), &mut out);
-        let mut broken = Vec::new();
-        for effect in out {
-            self.carry_out(effect, &mut broken);
-        }
-        for up in broken {
-            self.drop_upstream(up);
-            self.handle(Input::UpstreamBroken { up });
-        }
-    }
-
-    fn carry_out(&mut self, effect: Effect, broken: &mut Vec<UpstreamId>) {
+    /// True if an append was answered.
+    fn carry_out(self: &Arc<Self>, state: &mut State, effect: Effect) -> bool {
         match effect {
             Effect::OpenUpstream { up, segment, node } | Effect::WarmUpstream { up, segment, node } => {
-                let opening = open(self.range, up, segment, node, Arc::clone(&self.shared), self.words.clone());
-                let task = tokio::spawn(opening);
-                self.upstreams.insert(up, Upstream::Opening { queued: Vec::new(), task });
+                self.open(state, up, segment, node);
             }
             Effect::Send { up, segment, seq, payload } => {
-                let frame = Frame::new(ToSegd::Append { seq }).range(self.range).segment(segment).payload(payload);
-                match self.upstreams.get_mut(&up) {
-                    Some(Upstream::Opening { queued, .. }) => queued.push(frame),
-                    Some(Upstream::Open { sender, .. }) => {
-                        if sender.try_send(frame).is_err() && !broken.contains(&up) {
-                            broken.push(up);
-                        }
-                    }
-                    None => {}
+                if let Some(upstream) = state.upstreams.get_mut(&up) {
+                    let frame = Frame::new(ToSegd::Append { seq }).range(self.id).segment(segment).payload(payload);
+                    upstream.pipe.send(frame);
                 }
             }
+            Effect::CloseUpstream { up, segment: _ } => {
+                state.upstreams.remove(&up);
+            }
             Effect::AckClient { client, seq, base_offset } => {
-                self.reply(client, FromRouter::AppendAck { seq, base_offset });
+                self.reply(state, client, FromRouter::AppendAck { seq, base_offset });
+                return true;
             }
-            Effect::FailClient { client, seq, error } => self.reply(client, FromRouter::AppendError { seq, error }),
-            Effect::CloseUpstream { up, .. } => self.drop_upstream(up),
-        }
-    }
-
-    /// A client that does not read its answers loses its stream; its appends go on.
-    fn reply(&mut self, client: ClientStream, reply: FromRouter) {
-        let Some(replies) = self.clients.get(&client) else { return };
-        if replies.try_send(Frame::new(reply).range(self.range)).is_err() {
-            self.clients.remove(&client);
-        }
-    }
-
-    fn drop_upstream(&mut self, up: UpstreamId) {
-        match self.upstreams.remove(&up) {
-            Some(Upstream::Opening { task, .. } | Upstream::Open { task, .. }) => task.abort(),
-            None => {}
-        }
-    }
-
-    fn tell_counters(&mut self) {
-        let (now, told) = (self.producer.counters(), self.told);
-        let counters = &self.shared.counters;
-        for (counter, now, told) in [
-            (&counters.appends, now.appends, told.appends),
-            (&counters.acks, now.acks, told.acks),
-            (&counters.failed, now.failed, told.failed),
-            (&counters.overloaded, now.overloaded, told.overloaded),
-            (&counters.expired, now.expired, told.expired),
-            (&counters.moved, now.moved, told.moved),
-            (&counters.moved_batches, now.moved_batches, told.moved_batches),
-            (&counters.warm_moves, now.warm_moves, told.warm_moves),
-            (&counters.resends, now.resends, told.resends),
-            (&counters.upstream_breaks, now.upstream_breaks, told.upstream_breaks),
-            (&counters.anomalies, now.anomalies, told.anomalies),
-        ] {
-            if now > told {
-                counter.inc_by(now - told);
+            Effect::FailClient { client, seq, error } => {
+                self.reply(state, client, FromRouter::AppendError { seq, error });
+                return true;
             }
         }
-        self.told = now;
+        false
+    }
+
+    fn open(self: &Arc<Self>, state: &mut State, up: UpstreamId, segment: SegmentId, node: NodeId) {
+        let task = tokio::spawn(upstream::run(Arc::clone(self), up, segment, node)).abort_handle();
+        state.upstreams.insert(up, Upstream { pipe: Pipe::Opening(Vec::new()), moved: false, task });
+    }
+
+    fn reply(&self, state: &mut State, client: ClientStream, msg: FromRouter) {
+        let Some(to) = state.clients.get_mut(&client) else {
+            return; // It went away; nobody waits for the answer.
+        };
+        to.unanswered = to.unanswered.saturating_sub(1);
+        let sent = to.replies.try_send(Frame::new(msg).range(self.id));
+        let over = match sent {
+            Ok(()) => to.done && to.unanswered == 0,
+            Err(TrySendError::Full(_)) => {
+                self.context.counters.slow_clients.inc();
+                to.cut.cancel();
+                true
+            }
+            Err(TrySendError::Stream(_)) => true,
+        };
+        if over {
+            state.clients.remove(&client);
+        }
+    }
+
+    /// The upstream stream stands.
+    pub fn attach(&self, up: UpstreamId, sender: FrameSender<ToSegd>) {
+        if let Some(upstream) = self.state.lock().upstreams.get_mut(&up) {
+            upstream.pipe.open(sender);
+        }
+    }
+
+    /// Whether the stream still owes an explanation for being stopped.
+    pub fn awaits_word(&self, up: UpstreamId) -> bool {
+        self.state.lock().upstreams.get(&up).is_some_and(|upstream| !upstream.moved)
+    }
+
+    /// A client's produce stream begins. `cut` ends it from here.
+    pub fn join(&self, client: ClientStream, replies: FrameSender<FromRouter>, cut: CancellationToken) {
+        let mut state = self.state.lock();
+        state.idle_since = None;
+        state.clients.insert(client, Client { replies, unanswered: 0, done: false, cut });
+    }
+
+    /// Takes an append, waiting while the range is full. Its answer goes to the client's replies.
+    pub async fn append(self: &Arc<Self>, client: ClientStream, seq: u64, header: &BatchHeader, payload: bytes::Bytes) {
+        let bytes = payload.len();
+        if !self.state.lock().core.has_room(bytes) {
+            self.wait_for_room(bytes).await;
+        }
+        let producer = header.producer.map(|(id, epoch, base_sequence)| ProducerSeq { id, epoch, base_sequence });
+        let deadline = self.context.clock.now().after_us(self.context.limits.append_deadline_ms.saturating_mul(1_000));
+        let mut state = self.state.lock();
+        if let Some(from) = state.clients.get_mut(&client) {
+            from.unanswered += 1;
+        }
+        self.feed_locked(&mut state, Input::Append { client, seq, producer, payload, deadline });
+    }
+
+    async fn wait_for_room(&self, bytes: usize) {
+        self.context.counters.waits_for_room.inc();
+        let give_up = Instant::now() + Duration::from_millis(self.context.limits.room_wait_ms);
+        loop {
+            let mut notified = std::pin::pin!(self.room.notified());
+            notified.as_mut().enable();
+            if self.state.lock().core.has_room(bytes) || tokio::time::timeout_at(give_up, notified).await.is_err() {
+                return; // At the end of patience the core refuses it, with the reason.
+            }
+        }
+    }
+
+    /// The client says that no append follows: its stream ends with the last answer.
+    pub fn finish(&self, client: ClientStream) {
+        let mut state = self.state.lock();
+        if let Some(from) = state.clients.get_mut(&client) {
+            from.done = true;
+            if from.unanswered == 0 {
+                state.clients.remove(&client);
+            }
+        }
+        note_idle(&mut state);
+    }
+
+    /// The client's stream broke.
+    pub fn leave(self: &Arc<Self>, client: ClientStream) {
+        let mut state = self.state.lock();
+        state.clients.remove(&client);
+        self.feed_locked(&mut state, Input::ClientGone { client });
+        note_idle(&mut state);
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.state.lock().core.is_idle()
+    }
+
+    /// Whether nobody has used it for `for_at_least`, or its topic is gone and nobody is there.
+    pub fn is_over(&self, for_at_least: Duration) -> bool {
+        let deleted = self.context.picture.read().deleted(self.id);
+        let mut state = self.state.lock();
+        note_idle(&mut state);
+        state.idle_since.is_some_and(|since| deleted || since.elapsed() >= for_at_least)
+    }
+
+    pub fn status(&self) -> RangeStatus {
+        let state = self.state.lock();
+        let (inflight_batches, inflight_bytes) = state.core.inflight();
+        RangeStatus {
+            range: self.id,
+            head: state.core.head(),
+            clients: state.clients.len(),
+            inflight_batches,
+            inflight_bytes,
+            upstreams: state.upstreams.len(),
+            warm_streams: state.core.warm_streams(),
+        }
+    }
+
+    /// Ends its task and streams.
+    pub fn close(&self) {
+        self.over.cancel();
+        let mut state = self.state.lock();
+        state.upstreams.clear();
+        state.clients.clear();
     }
 }
 
-/// Opens an append stream and reads what comes on it, until it ends or the range drops it.
-async fn open(
-    range: RangeId,
-    up: UpstreamId,
-    segment: SegmentId,
-    node: NodeId,
-    shared: Arc<Shared>,
-    words: mpsc::UnboundedSender<UpstreamEvent>,
-) {
-    // The range's task is gone only while the process stops.
-    let tell = |word| words.send(word).is_ok();
-    let (send, recv) = match shared.upstreams.open(node).await {
-        Ok(stream) => stream,
-        Err(why) => {
-            tracing::debug!(%segment, %why, "an append stream could not be opened");
-            tell(UpstreamEvent::Broken { up });
-            return;
-        }
-    };
-    let sender = spawn_writer_with::<ToSegd>(send, UPSTREAM);
-    let mut reader = FrameReader::new(recv);
-    let first = Frame::new(ToSegd::AppendOpen).range(range).segment(segment);
-    if sender.try_send(first).is_err() || !tell(UpstreamEvent::Opened { up, sender }) {
-        tell(UpstreamEvent::Broken { up });
-        return;
+fn note_idle(state: &mut State) {
+    if !state.clients.is_empty() || !state.core.is_idle() {
+        state.idle_since = None;
+    } else if state.idle_since.is_none() {
+        state.idle_since = Some(Instant::now());
     }
-    loop {
-        match reader.read::<FromSegd>().await {
-            Ok(Some(frame)) => {
-                if !tell(UpstreamEvent::Message { up, msg: frame.msg }) {
-                    return;
-                }
-            }
-            Ok(None) => break,
-            Err(error) => {
-                tracing::debug!(%segment, %error, "an append stream broke");
-                break;
-            }
-        }
-    }
-    tell(UpstreamEvent::Broken { up });
 }

@@ -1,255 +1,276 @@
-//! One client tail: feeds `router_core::Tail`, carries out its effects. A slow client stops its own tail and no other.
+//! A client's tail: reads one segd stream at a time, holds others open on ready successors, and writes to the client as
+//! fast as it takes: a slow client stops its own stream and nothing else.
+//!
+//! Each client tail has its own upstream tail. Tails of one range at one router do not share yet: n of them read the
+//! range n times from segd.
 
+use crate::clock::sleep_until;
+use crate::context::Context;
+use crate::listen::last_word;
 use crate::offsets;
-use crate::produce::refuse;
-use crate::shared::Shared;
 use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::{pending, select_all};
 use quinn::SendStream;
+use router_core::Tail;
 use router_core::tail::{Effect, Input, TailCounters, TailStream};
-use router_core::{Tail, TailSettings};
-use seam_transport::quic::code;
-use seam_transport::stream::{FrameReader, FrameSender, StreamError, WriterLimits, spawn_writer_with};
+use seam_transport::stream::{FrameReader, FrameWriter, StreamError, open_bi};
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
-use seam_wire::msg::{FromRouter, FromSegd, TailFrom, ToRouter, ToSegd};
+use seam_wire::msg::{FromRouter, FromSegd, TailFrom, ToSegd};
 use seam_wire::{NodeId, Offset, RangeId, SegmentId};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-const DELIVERIES: WriterLimits = WriterLimits { frames: 64, bytes: 4 << 20 };
-/// A delivery that waited so long waited for the client.
+/// A write to the client that took longer was the client's own time: no replica is blamed for it.
 const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
-/// What a client asked for.
-pub struct Request {
-    pub topic: String,
-    pub range_index: u32,
-    pub from: TailFrom,
-    pub follow: bool,
-}
+/// Spreads tails over replicas.
+static NEXT_HINT: AtomicU64 = AtomicU64::new(0);
 
-type Opened = (TailStream, Result<(FrameReader, SendStream), String>);
-
-struct TailTask {
-    range: RangeId,
-    shared: Arc<Shared>,
-    tail: Tail,
-    client: FrameSender<FromRouter>,
-    /// The send side is kept: dropping it would reset what a segd still reads.
-    streams: BTreeMap<TailStream, (FrameReader, SendStream)>,
-    opening: JoinSet<Opened>,
-    told: TailCounters,
-    over: bool,
-}
-
-pub async fn serve(request: Request, send: SendStream, mut reader: FrameReader, shared: Arc<Shared>) {
-    let client = spawn_writer_with::<FromRouter>(send, DELIVERIES);
-    match resolve(&request, &shared).await {
-        Err(error) => refuse(&client, error).await,
-        Ok((range, start, until)) => {
-            shared.counters.tails.inc();
+pub async fn serve(context: Arc<Context>, range: RangeId, from: TailFrom, follow: bool, send: SendStream) {
+    context.counters.tails_opened.inc();
+    let mut writer = FrameWriter::new(send);
+    let outcome = match place(&context, range, from, follow).await {
+        Ok((start, until)) => {
             let opened = Frame::new(FromRouter::TailOpened { range, start }).range(range);
-            if client.send(opened).await.is_ok() {
-                let hint = RandomState::new().hash_one(range.0);
-                let task = TailTask {
-                    range,
-                    tail: Tail::new(range, start, until, hint, TailSettings::default()),
-                    shared: Arc::clone(&shared),
-                    client: client.clone(),
-                    streams: BTreeMap::new(),
-                    opening: JoinSet::new(),
-                    told: TailCounters::default(),
-                    over: false,
-                };
-                tokio::select! {
-                    () = task.run() => {}
-                    _ = client.closed() => {}
-                    () = until_gone(&mut reader) => {}
-                }
+            if writer.write(&opened).await.is_err() {
+                return;
             }
-            shared.counters.tails.dec();
+            context.counters.tails.inc();
+            let hint = NEXT_HINT.fetch_add(1, Ordering::Relaxed);
+            let core = Tail::new(range, start, until, hint, context.limits.tail());
+            let outcome = Session::new(Arc::clone(&context), range, core, &mut writer).run().await;
+            context.counters.tails.dec();
+            outcome
         }
-    }
-    // Bounded by the client's own reading, or its connection's end.
-    let _ = client.finish().await;
-}
-
-/// A tail's client has nothing to say after its first frame; it may finish its side. Returns when the stream broke.
-async fn until_gone(reader: &mut FrameReader) {
-    match reader.read::<ToRouter>().await {
-        Ok(Some(_) | None) => pending().await,
-        Err(_) => {}
-    }
-}
-
-async fn resolve(request: &Request, shared: &Arc<Shared>) -> Result<(RangeId, Offset, Option<Offset>), WireError> {
-    let resolved = shared.chains.read().resolve(&request.topic, request.range_index);
-    let range = resolved.inspect_err(|_| {
-        shared.counters.unknown_topics.inc();
-    })?;
-    let latest = match (request.from, request.follow) {
-        (TailFrom::Earliest, true) => None,
-        (TailFrom::Earliest | TailFrom::Latest | TailFrom::Offset(_), _) => Some(offsets::latest(range, shared).await?),
+        Err(error) => Outcome::Failed(error),
     };
-    let earliest = offsets::earliest(range, shared).unwrap_or_default();
-    let start = match request.from {
-        TailFrom::Earliest => earliest,
-        TailFrom::Latest => latest.unwrap_or(earliest),
-        TailFrom::Offset(offset) => {
-            if offset < earliest || latest.is_some_and(|latest| offset > latest) {
-                shared.counters.out_of_range.inc();
-                let end = latest.unwrap_or(earliest);
-                let detail = format!("offset {offset} is not within {earliest} to {end}; ask for one of those");
+    match outcome {
+        Outcome::Finished(end) => last_word(writer, FromRouter::TailEnd { end }).await,
+        Outcome::Failed(error) => {
+            context.counters.tails_failed.inc();
+            context.counters.stream_error(error.code);
+            last_word(writer, FromRouter::Error { error }).await;
+        }
+        Outcome::Gone => {}
+    }
+}
+
+/// First offset, and the end of a bounded tail.
+async fn place(
+    context: &Context,
+    range: RangeId,
+    from: TailFrom,
+    follow: bool,
+) -> Result<(Offset, Option<Offset>), WireError> {
+    match (from, follow) {
+        (TailFrom::Earliest, true) => match offsets::earliest(context, range) {
+            Ok(earliest) => Ok((earliest, None)),
+            // A range just made: its first segment is on its way.
+            Err(_) => offsets::ends(context, range).await.map(|(earliest, _)| (earliest, None)),
+        },
+        (TailFrom::Earliest, false) => {
+            offsets::ends(context, range).await.map(|(earliest, latest)| (earliest, Some(latest)))
+        }
+        (TailFrom::Latest, _) => {
+            offsets::latest(context, range).await.map(|latest| (latest, (!follow).then_some(latest)))
+        }
+        (TailFrom::Offset(offset), _) => {
+            let (earliest, latest) = match known_bounds(context, range, offset, follow) {
+                Some(bounds) => bounds,
+                None => offsets::ends(context, range).await?,
+            };
+            if offset < earliest || offset > latest {
+                let detail = format!("offset {offset} is outside of {earliest}..={latest}");
                 return Err(WireError::refused(ErrorCode::OffsetOutOfRange, detail));
             }
-            offset
+            Ok((offset, (!follow).then_some(latest)))
         }
-    };
-    let until = latest.filter(|_| !request.follow);
-    Ok((range, start, until))
+    }
 }
 
-impl TailTask {
-    async fn run(mut self) {
-        let mut version = self.shared.version.subscribe();
-        self.handle(Input::ChainChanged).await;
-        while !self.over {
-            let deadline = self.tail.next_deadline().map(|tick| self.shared.at(tick));
-            let tail = &self.tail;
-            let reading: Vec<_> = self
-                .streams
-                .iter_mut()
-                .filter(|(stream, _)| tail.reads(**stream))
-                .map(|(stream, (reader, _))| {
-                    let stream = *stream;
-                    async move { (stream, reader.read::<FromSegd>().await) }.boxed()
-                })
-                .collect();
-            let read = async { if reading.is_empty() { pending().await } else { select_all(reading).await.0 } };
-            let input = tokio::select! {
+/// Bounds good enough for a tail that follows: an offset in a sealed segment needs no question.
+fn known_bounds(context: &Context, range: RangeId, offset: Offset, follow: bool) -> Option<(Offset, Offset)> {
+    let chains = context.picture.read();
+    let earliest = chains.earliest(range)?;
+    let (end, _) = chains.sealed(chains.locate(range, offset)?)?;
+    follow.then_some((earliest, end))
+}
+
+enum Outcome {
+    Finished(Offset),
+    Failed(WireError),
+    /// The client wants no more.
+    Gone,
+}
+
+type Opened = (TailStream, Result<(FrameReader, Frame<FromSegd>), String>);
+
+struct Session<'w> {
+    context: Arc<Context>,
+    range: RangeId,
+    core: Tail,
+    counted: TailCounters,
+    writer: &'w mut FrameWriter,
+    readers: BTreeMap<TailStream, FrameReader>,
+    /// Each reads its first frame too, so that a successor's stream is known to be open and is not read further.
+    opening: JoinSet<Opened>,
+    aborts: BTreeMap<TailStream, tokio::task::AbortHandle>,
+    effects: Vec<Effect>,
+}
+
+/// What woke the session.
+enum Event {
+    Input(Input),
+    Gone,
+}
+
+impl<'w> Session<'w> {
+    fn new(context: Arc<Context>, range: RangeId, core: Tail, writer: &'w mut FrameWriter) -> Self {
+        Session {
+            context,
+            range,
+            core,
+            counted: TailCounters::default(),
+            writer,
+            readers: BTreeMap::new(),
+            opening: JoinSet::new(),
+            aborts: BTreeMap::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    async fn run(mut self) -> Outcome {
+        let mut changed = self.context.picture.subscribe(self.range);
+        let mut input = Input::ChainChanged;
+        loop {
+            if let Some(outcome) = self.feed(input).await {
+                return outcome;
+            }
+            let wake = self.core.next_deadline().map(|at| self.context.clock.instant(at));
+            let current = self.readers.iter_mut().find(|(stream, _)| self.core.reads(**stream));
+            let event = tokio::select! {
                 biased;
-                Some(opened) = self.opening.join_next() => Event::Opened(opened),
-                (stream, read) = read => Event::Read(stream, read),
-                changed = version.changed() => {
-                    if changed.is_err() {
-                        return;
+                event = next_of(current) => event,
+                Some(opened) = self.opening.join_next(), if !self.opening.is_empty() => match opened {
+                    Ok((stream, outcome)) => {
+                        self.aborts.remove(&stream);
+                        match outcome {
+                            Ok((reader, frame)) => {
+                                self.readers.insert(stream, reader);
+                                Event::Input(Input::FromSegd { stream, msg: frame.msg, payload: frame.payload })
+                            }
+                            Err(why) => {
+                                tracing::debug!(range = %self.range, %why, "a tail stream could not be opened");
+                                Event::Input(Input::Broken { stream })
+                            }
+                        }
                     }
-                    Event::Input(Input::ChainChanged)
-                }
-                () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                    Event::Input(Input::Tick)
+                    // Aborted: the core gave it up itself.
+                    Err(_) => continue_with_nothing(),
+                },
+                _ = changed.changed() => Event::Input(Input::ChainChanged),
+                () = sleep_until(wake) => Event::Input(Input::Tick),
+                _ = self.writer.stopped() => Event::Gone,
+                () = self.context.stop.cancelled() => {
+                    let detail = "this router stops; go on at another";
+                    return Outcome::Failed(WireError::retry(ErrorCode::Unavailable, detail));
                 }
             };
-            match input {
-                Event::Opened(Ok((stream, Ok(halves)))) => {
-                    self.streams.insert(stream, halves);
-                }
-                Event::Opened(Ok((stream, Err(why)))) => {
-                    tracing::debug!(range = %self.range, %why, "a tail stream could not be opened");
-                    self.handle(Input::Broken { stream }).await;
-                }
-                Event::Opened(Err(join)) => tracing::error!(%join, "opening a tail stream failed"),
-                Event::Read(stream, Ok(Some(frame))) => {
-                    self.handle(Input::FromSegd { stream, msg: frame.msg, payload: frame.payload }).await;
-                }
-                Event::Read(stream, Ok(None) | Err(_)) => {
-                    self.streams.remove(&stream);
-                    self.handle(Input::Broken { stream }).await;
-                }
-                Event::Input(input) => self.handle(input).await,
-            }
-            self.tell_counters();
+            input = match event {
+                Event::Input(input) => input,
+                Event::Gone => return Outcome::Gone,
+            };
         }
     }
 
-    async fn handle(&mut self, input: Input) {
-        let mut out = Vec::new();
-        let now = self.shared.now();
-        self.tail.handle(now, input, &self.shared.chains.read(), &mut out);
-        let began = Instant::now();
-        for effect in out {
-            self.carry_out(effect).await;
-        }
-        if !self.over && began.elapsed() >= SLOW_CLIENT {
-            let mut out = Vec::new();
-            let now = self.shared.now();
-            self.tail.handle(now, Input::Resumed, &self.shared.chains.read(), &mut out);
-            for effect in out {
-                self.carry_out(effect).await;
-            }
-        }
-    }
-
-    async fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Open { stream, segment, node, from } => {
-                let (shared, until) = (Arc::clone(&self.shared), None);
-                self.opening.spawn(async move { (stream, open(segment, node, from, until, &shared).await) });
-            }
-            Effect::Close { stream } => {
-                if let Some((mut reader, _)) = self.streams.remove(&stream) {
-                    reader.stop(code::CANCELLED);
+    /// Brings one input to the core and carries out what follows.
+    async fn feed(&mut self, input: Input) -> Option<Outcome> {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let mut effects = std::mem::take(&mut self.effects);
+            let now = self.context.clock.now();
+            self.core.handle(now, input, &self.context.picture.read(), &mut effects);
+            self.context.counters.tail(&mut self.counted, self.core.counters());
+            for effect in effects.drain(..) {
+                match effect {
+                    Effect::Open { stream, segment, node, from } => self.open(stream, segment, node, from),
+                    Effect::Close { stream } => {
+                        self.readers.remove(&stream);
+                        if let Some(opening) = self.aborts.remove(&stream) {
+                            opening.abort();
+                        }
+                    }
+                    Effect::Deliver { next: after, payload } => {
+                        let since = Instant::now();
+                        if !self.deliver(after, payload).await {
+                            return Some(Outcome::Gone);
+                        }
+                        if since.elapsed() > SLOW_CLIENT {
+                            next = Some(Input::Resumed);
+                        }
+                    }
+                    Effect::Finished { end } => return Some(Outcome::Finished(end)),
+                    Effect::Failed { error } => return Some(Outcome::Failed(error)),
                 }
             }
-            Effect::Deliver { next, payload } => self.say(FromRouter::Records { next }, payload).await,
-            Effect::Finished { end } => {
-                self.say(FromRouter::TailEnd { end }, Bytes::new()).await;
-                self.over = true;
-            }
-            Effect::Failed { error } => {
-                self.say(FromRouter::Error { error }, Bytes::new()).await;
-                self.over = true;
-            }
+            self.effects = effects;
         }
+        None
     }
 
-    /// Waits for room: backpressure reaches the segd that serves this tail, and stops there.
-    async fn say(&mut self, msg: FromRouter, payload: Bytes) {
-        if self.client.send(Frame::new(msg).range(self.range).payload(payload)).await.is_err() {
-            self.over = true;
-        }
+    fn open(&mut self, stream: TailStream, segment: SegmentId, node: NodeId, from: Option<Offset>) {
+        let (context, range) = (Arc::clone(&self.context), self.range);
+        let abort = self.opening.spawn(async move { (stream, begin(&context, range, segment, node, from).await) });
+        self.aborts.insert(stream, abort);
     }
 
-    fn tell_counters(&mut self) {
-        let (now, told) = (self.tail.counters(), self.told);
-        let counters = &self.shared.counters;
-        for (counter, now, told) in [
-            (&counters.tail_handovers, now.handovers, told.handovers),
-            (&counters.tail_warm_handovers, now.warm_handovers, told.warm_handovers),
-            (&counters.tail_stalls, now.stalls, told.stalls),
-            (&counters.tail_breaks, now.breaks, told.breaks),
-            (&counters.tail_order_faults, now.order_faults, told.order_faults),
-        ] {
-            if now > told {
-                counter.inc_by(now - told);
-            }
-        }
-        self.told = now;
+    /// False: the client is gone.
+    async fn deliver(&mut self, next: Offset, payload: Bytes) -> bool {
+        self.context.counters.tail_bytes.inc_by(payload.len() as u64);
+        let frame = Frame::new(FromRouter::Records { next }).range(self.range).payload(payload);
+        self.writer.write(&frame).await.is_ok()
     }
 }
 
-enum Event {
-    Opened(Result<Opened, tokio::task::JoinError>),
-    Read(TailStream, Result<Option<Frame<FromSegd>>, StreamError>),
-    Input(Input),
+/// An input that changes nothing.
+fn continue_with_nothing() -> Event {
+    Event::Input(Input::ChainChanged)
 }
 
-async fn open(
+async fn next_of(current: Option<(&TailStream, &mut FrameReader)>) -> Event {
+    let Some((stream, reader)) = current else {
+        return std::future::pending().await;
+    };
+    let stream = *stream;
+    match reader.read::<FromSegd>().await {
+        Ok(Some(frame)) => Event::Input(Input::FromSegd { stream, msg: frame.msg, payload: frame.payload }),
+        Ok(None) | Err(_) => Event::Input(Input::Broken { stream }),
+    }
+}
+
+/// Opens a tail stream and reads its first frame.
+async fn begin(
+    context: &Context,
+    range: RangeId,
     segment: SegmentId,
     node: NodeId,
     from: Option<Offset>,
-    until: Option<Offset>,
-    shared: &Shared,
-) -> Result<(FrameReader, SendStream), String> {
-    let (send, recv) = shared.upstreams.open(node).await?;
-    let mut writer = seam_transport::stream::FrameWriter::new(send);
-    let ask = Frame::new(ToSegd::TailOpen { from, until }).segment(segment);
-    writer.write(&ask).await.map_err(|error| error.to_string())?;
-    Ok((FrameReader::new(recv), writer.into_inner()))
+) -> Result<(FrameReader, Frame<FromSegd>), String> {
+    let connection =
+        context.nodes.connection(node, context.limits.node_wait()).await.map_err(|error| error.to_string())?;
+    let told = |error: StreamError| format!("{node}: {error}");
+    let (send, recv) = open_bi(&connection, context.quic.open_timeout()).await.map_err(told)?;
+    let mut writer = FrameWriter::new(send);
+    let hello = Frame::new(ToSegd::TailOpen { from, until: None }).range(range).segment(segment);
+    writer.write(&hello).await.map_err(told)?;
+    writer.finish().map_err(told)?;
+    let mut reader = FrameReader::new(recv);
+    match reader.read::<FromSegd>().await.map_err(told)? {
+        Some(frame) => Ok((reader, frame)),
+        None => Err(format!("{node} ended the stream")),
+    }
 }
