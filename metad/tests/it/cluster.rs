@@ -56,7 +56,8 @@ impl Cluster {
         self.addrs[at]
     }
 
-    fn config(&self, at: usize) -> MetadConfig {
+    /// The settings of member `at`.
+    pub fn settings(&self, at: usize) -> MetadConfig {
         let name = format!("metad-{}", at + 1);
         let members = (0..3).map(|other| MemberConfig {
             id: other as u64 + 1,
@@ -87,7 +88,7 @@ impl Cluster {
         let started = Instant::now();
         // The port and the folder of a member that was just killed are let go a moment later.
         loop {
-            match Metad::start(self.config(at)).await {
+            match Metad::start(self.settings(at)).await {
                 Ok(member) => {
                     self.members[at] = Some(member);
                     return;

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod nodes;
+mod process;
 #[path = "../../log/tests/conformance/relay.rs"]
 mod relay;
 mod roles;

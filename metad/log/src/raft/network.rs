@@ -104,13 +104,19 @@ impl Link {
         self.peer.as_ref().map_or("?", |peer| peer.member.name.as_str())
     }
 
+    /// Sends what comes out of `input` and gives the answers in the same order.
+    ///
+    /// The first request is taken before anything is dialed: openraft pauses in there after an error, and a member that
+    /// refuses connections would otherwise be tried without a pause.
     async fn stream<S>(
         &mut self,
-        input: S,
+        mut input: S,
     ) -> Result<impl Stream<Item = Result<AppendResult, RpcError>> + Send + 'static, RpcError>
     where
         S: Stream<Item = AppendRequest> + Send + Unpin + 'static,
     {
+        let first = input.next().await;
+        let input = futures::stream::iter(first).chain(input);
         let mut client = self.client()?;
         let flight = Flight::default();
         let sent = flight.clone();

@@ -46,8 +46,8 @@ impl Peer {
         self.round_trip_us.load(Ordering::Relaxed)
     }
 
-    /// An empty pre-vote: answered with an empty body, changes nothing anywhere.
-    async fn warm(&self, channel: &Channel) {
+    /// An empty pre-vote: answered with an empty body, changes nothing anywhere. Returns whether it was answered.
+    async fn warm(&self, channel: &Channel) -> bool {
         let started = Instant::now();
         let mut client = Peer::client(channel);
         let call = client.pre_vote(RaftMessage { body: Bytes::new() });
@@ -55,9 +55,16 @@ impl Peer {
             Ok(Ok(_)) => {
                 let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
                 self.round_trip_us.store(micros, Ordering::Relaxed);
+                true
             }
-            Ok(Err(why)) => tracing::trace!(peer = %self.member.name, %why, "member not reached"),
-            Err(_) => tracing::trace!(peer = %self.member.name, "member does not answer"),
+            Ok(Err(why)) => {
+                tracing::debug!(peer = %self.member.name, %why, "member not reached");
+                false
+            }
+            Err(_) => {
+                tracing::debug!(peer = %self.member.name, "member does not answer");
+                false
+            }
         }
     }
 }
@@ -99,8 +106,15 @@ impl Peers {
             let peer = peer.clone();
             async move {
                 let mut told = false;
+                let mut was_there = true;
                 loop {
-                    tokio::join!(peer.warm(&peer.control), peer.warm(&peer.beat));
+                    let (is_there, _) = tokio::join!(peer.warm(&peer.control), peer.warm(&peer.beat));
+                    match (was_there, is_there) {
+                        (true, false) => tracing::warn!(peer = %peer.member.name, "metadata member out of reach"),
+                        (false, true) => tracing::info!(peer = %peer.member.name, "metadata member in reach"),
+                        (true, true) | (false, false) => {}
+                    }
+                    was_there = is_there;
                     let round_trip = Duration::from_micros(peer.round_trip_us());
                     if round_trip > heartbeat && !told {
                         tracing::warn!(

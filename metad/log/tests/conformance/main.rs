@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
+mod dead;
 mod memory;
 mod raft;
 mod recorder;

@@ -53,6 +53,10 @@ impl Embedded {
         cluster
     }
 
+    pub fn addr(&self, at: usize) -> SocketAddr {
+        self.addrs[at]
+    }
+
     /// Round trips as member `at` measured them, in microseconds.
     pub fn round_trips_us(&self, at: usize) -> Vec<u64> {
         let log = &self.running[at].as_ref().expect("the member runs").log;

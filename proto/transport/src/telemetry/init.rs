@@ -17,7 +17,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The network stack logs every packet it moves, and tracing it traces the export of traces without end.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,quinn=warn,quinn_proto=warn,quinn_udp=error,tonic=warn,\
-                     tower=warn,rustls=warn,openraft=warn,opentelemetry=warn,opentelemetry_sdk=warn,opentelemetry_otlp=warn";
+                     tower=warn,rustls=warn,openraft=error,opentelemetry=warn,opentelemetry_sdk=warn,opentelemetry_otlp=warn";
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why logs and traces are not set up.
