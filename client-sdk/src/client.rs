@@ -99,7 +99,8 @@ impl Client {
     pub async fn offsets(&self, topic: &str, range: u32) -> Result<Offsets, Error> {
         let request = |source| Error::Request { what: format!("offsets of {topic:?}, range {range}"), source };
         let lane = self.inner.lane().map_err(request)?;
-        query::offsets(lane, topic, range, self.request_timeout()).await.map_err(request)
+        let (timeout, patience) = (self.request_timeout(), query::UNKNOWN_PATIENCE);
+        query::offsets(lane, topic, range, timeout, patience).await.map_err(request)
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {

@@ -14,13 +14,21 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 const ATTEMPT: Duration = Duration::from_secs(3);
 /// Between attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a router may not know a topic: news of it may be under way.
-const UNKNOWN_PATIENCE: Duration = Duration::from_secs(2);
+/// The usual patience.
+pub(crate) const UNKNOWN_PATIENCE: Duration = Duration::from_secs(2);
 /// Ranges of a topic, at most.
 const MAX_RANGES: u32 = 256;
 
 /// Both ends of a range, from any router.
-pub(crate) async fn offsets(lane: &Lane, topic: &str, range: u32, timeout: Duration) -> Result<Offsets, WireError> {
+///
+/// A router may not know the topic, nor the range, for `patience`: news of it may be under way.
+pub(crate) async fn offsets(
+    lane: &Lane,
+    topic: &str,
+    range: u32,
+    timeout: Duration,
+    patience: Duration,
+) -> Result<Offsets, WireError> {
     let (started, deadline) = (Instant::now(), Instant::now() + timeout);
     let mut avoid = None;
     loop {
@@ -36,7 +44,7 @@ pub(crate) async fn offsets(lane: &Lane, topic: &str, range: u32, timeout: Durat
             }
         };
         let unknown = matches!(error.code, ErrorCode::UnknownTopic | ErrorCode::UnknownRange);
-        let patient = unknown && started.elapsed() < UNKNOWN_PATIENCE;
+        let patient = unknown && started.elapsed() < patience;
         let again = Instant::now() + PAUSE;
         if again >= deadline || !(error.retryable || patient) {
             return Err(error);
@@ -95,10 +103,13 @@ pub(crate) async fn ranges(client: &Client, topic: &str) -> Result<u32, Error> {
 
 /// The number of ranges, by asking for their offsets: doubling, then halving the gap.
 async fn probe(client: &Client, topic: &str) -> Result<u32, WireError> {
-    let exists = async |range: u32| match offsets(client.inner.lane()?, topic, range, client.request_timeout()).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.code == ErrorCode::UnknownRange => Ok(false),
-        Err(error) => Err(error),
+    let exists = async |range: u32| {
+        let patience = if range == 0 { UNKNOWN_PATIENCE } else { Duration::ZERO };
+        match offsets(client.inner.lane()?, topic, range, client.request_timeout(), patience).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code == ErrorCode::UnknownRange => Ok(false),
+            Err(error) => Err(error),
+        }
     };
     if !exists(0).await? {
         return Err(WireError::refused(ErrorCode::UnknownTopic, format!("topic {topic:?} has no ranges")));

@@ -181,9 +181,10 @@ impl<T> Accumulator<T> {
         self.closed.front().map(|batch| batch.deadline).or_else(open)
     }
 
-    /// Whether a batch is being filled.
-    pub fn is_open(&self) -> bool {
-        self.open.is_some()
+    /// Whether a record of this [`Contents::cost`] would join the open batch.
+    pub fn has_room_for(&self, cost: usize) -> bool {
+        let fits = |open: &OpenBatch<T>| open.builder.approx_bytes() + cost <= self.settings.max_batch_bytes;
+        self.open.as_ref().is_some_and(fits)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -35,6 +35,8 @@ pub(super) struct Common {
 
 struct Opened {
     id: StreamId,
+    /// The connection that was tried.
+    generation: Option<u64>,
     result: Result<ProduceStream, WireError>,
 }
 
@@ -89,12 +91,6 @@ impl Driver {
                 () = &mut sleep, if armed.is_some() => armed = None,
             }
         }
-        let generation = self.last_generation.take();
-        if let Some((_, stream)) = self.stream.take() {
-            tracing::trace!(topic = %self.common.topic, range = self.index, ?generation, "produce stream done");
-            // Everything is answered: nothing of it is lost when the connection goes.
-            drop(stream);
-        }
         self.common.running.send_modify(|running| *running -= 1);
     }
 
@@ -123,7 +119,8 @@ impl Driver {
             for (_, told) in contents.flushes.extract_if(.., |(below, _)| *below <= settled_below) {
                 let _ = told.send(());
             }
-            return contents.closed && contents.records.is_empty() && self.machine.is_idle();
+            contents.done = contents.closed && contents.records.is_empty() && self.machine.is_idle();
+            return contents.done;
         }
     }
 
@@ -165,11 +162,12 @@ impl Driver {
         let avoid = self.last_generation.filter(|_| elsewhere);
         let (common, index) = (Arc::clone(&self.common), self.index);
         self.opening = Some(Box::pin(async move {
+            let mut generation = None;
             let result = match common.client.inner.lane() {
-                Ok(lane) => open(lane, avoid, common.topic.clone(), index).await,
+                Ok(lane) => open(lane, avoid, common.topic.clone(), index, &mut generation).await,
                 Err(error) => Err(error),
             };
-            Opened { id, result }
+            Opened { id, generation, result }
         }));
     }
 
@@ -183,6 +181,7 @@ impl Driver {
 
     fn done(&self, waiters: Vec<Waiter>, cost: usize, result: Result<seam_wire::Offset, SendError>) {
         let done = Instant::now();
+        self.common.room.give_back(cost);
         let sink = self.common.sink.as_deref();
         for (waiter, index) in waiters.into_iter().zip(0u64..) {
             let result = match &result {
@@ -191,16 +190,15 @@ impl Driver {
             };
             waiter.tell(done, result, sink);
         }
-        self.common.room.give_back(cost);
     }
 
     fn on_opened(&mut self, opened: Opened) {
         self.opening = None;
-        let Opened { id, result } = opened;
+        let Opened { id, generation, result } = opened;
+        self.last_generation = generation.or(self.last_generation);
         let now = self.common.client.inner.clock.now();
         match result {
             Ok(stream) => {
-                self.last_generation = Some(stream.live.generation);
                 self.inbox.lock().records.limit_batch_bytes(stream.max_batch_bytes as usize);
                 self.stream = Some((id, stream));
                 self.handle(now, Input::Opened { stream: id });

@@ -49,6 +49,8 @@ pub(super) struct Contents {
     pub records: Accumulator<Waiter>,
     /// No more records are taken.
     pub closed: bool,
+    /// The driver has ended: everything has its outcome.
+    pub done: bool,
     /// Told when all batches below the order have their outcome.
     pub flushes: Vec<(u64, oneshot::Sender<()>)>,
 }
@@ -63,7 +65,7 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub fn new(records: Accumulator<Waiter>) -> Self {
-        let contents = Contents { records, closed: false, flushes: Vec::new() };
+        let contents = Contents { records, closed: false, done: false, flushes: Vec::new() };
         Inbox { contents: Mutex::new(contents), wake: Arc::default() }
     }
 
@@ -76,7 +78,9 @@ impl Inbox {
         let (sender, done) = oneshot::channel();
         let mut contents = self.lock();
         let below = contents.records.flush();
-        contents.flushes.push((below, sender));
+        if !contents.done {
+            contents.flushes.push((below, sender));
+        }
         drop(contents);
         self.wake.notify_one();
         done

@@ -83,7 +83,10 @@ impl Producer {
         client.inner.lane().map_err(no_router)?;
         let ranges = query::ranges(&client, &topic).await?;
         if let Some(range) = settings.range.filter(|range| *range >= ranges) {
-            return Err(Error::Setting(format!("topic {topic:?} has no range {range}; its ranges are 0 to {}", ranges - 1)));
+            return Err(Error::Setting(format!(
+                "topic {topic:?} has no range {range}; its ranges are 0 to {}",
+                ranges - 1
+            )));
         }
         let accumulator = AccumulatorSettings {
             linger_us: micros(settings.linger),
@@ -93,12 +96,14 @@ impl Producer {
         };
         let machine = ProducerSettings { max_in_flight: settings.max_in_flight, ..ProducerSettings::default() };
         let room = Room::new(settings.max_buffer_bytes);
+        let routers = client.inner.config.routers.iter();
+        let peers = routers.map(|peer| format!("{} at {}", peer.name, peer.addr)).collect::<Vec<_>>().join(", ");
         let running = watch::Sender::new(ranges as usize);
         let common = Arc::new(Common { client, topic, room, sink: settings.on_complete, running });
         let inboxes: Vec<Arc<Inbox>> =
             (0..ranges).map(|_| Arc::new(Inbox::new(Accumulator::new(accumulator)))).collect();
         for (inbox, index) in inboxes.iter().zip(0u32..) {
-            let machine = RangeProducer::new(ProducerId(rand::random()), machine);
+            let machine = RangeProducer::new(ProducerId(rand::random()), machine).peers(peers.clone());
             tokio::spawn(Driver::new(Arc::clone(&common), Arc::clone(inbox), index, machine).run());
         }
         let range = settings.range.map(|range| range as usize);
@@ -183,7 +188,7 @@ impl Producer {
         let range = match (self.core.range, key) {
             (Some(fixed), _) => fixed,
             (None, Some(key)) => range_of(key, self.ranges()) as usize,
-            (None, None) => self.keyless_range(),
+            (None, None) => self.keyless_range(contents.cost()),
         };
         let pushed = self.push_to(range, contents, waiter);
         if pushed.is_err() {
@@ -193,10 +198,10 @@ impl Producer {
     }
 
     /// Records without a key stay with a range while it fills a batch, then go on to the next (sticky round robin).
-    fn keyless_range(&self) -> usize {
+    fn keyless_range(&self, cost: usize) -> usize {
         let keyless = &self.core.keyless;
         let current = keyless.load(Ordering::Relaxed);
-        if self.core.inboxes.len() == 1 || self.core.inboxes[current].lock().records.is_open() {
+        if self.core.inboxes.len() == 1 || self.core.inboxes[current].lock().records.has_room_for(cost) {
             return current;
         }
         let next = (current + 1) % self.core.inboxes.len();

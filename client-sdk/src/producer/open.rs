@@ -19,14 +19,16 @@ pub(super) struct ProduceStream {
     pub sender: FrameSender<ToRouter>,
 }
 
-/// Opens a stream for the range, not on the connection of generation `avoid`.
+/// Opens a stream for the range, not on the connection of generation `avoid`; `tried` tells on which.
 pub(super) async fn open(
     lane: &Lane,
     avoid: Option<u64>,
     topic: String,
     index: u32,
+    tried: &mut Option<u64>,
 ) -> Result<ProduceStream, WireError> {
     let (send, recv, live) = lane.open(avoid).await?;
+    *tried = Some(live.generation);
     let sender = spawn_writer_with(send, QUEUE);
     let mut reader = FrameReader::new(recv);
     let hello = Frame::new(ToRouter::ProduceOpen { topic, range_index: index });

@@ -146,6 +146,8 @@ pub struct RangeProducer<T> {
     unknown_since: Option<Tick>,
     /// The last thing that went wrong, for the error of a batch whose deadline passes.
     last_failure: Option<String>,
+    /// Whom the shell dials, for the same.
+    peers: String,
     counters: Counters,
 }
 
@@ -166,8 +168,16 @@ impl<T> RangeProducer<T> {
             stalls: 0,
             unknown_since: None,
             last_failure: None,
+            peers: "a router".to_owned(),
             counters: Counters::default(),
         }
+    }
+
+    /// Names whom the shell dials, for errors.
+    #[must_use]
+    pub fn peers(mut self, peers: String) -> Self {
+        self.peers = peers;
+        self
     }
 
     /// Takes one input; effects are appended to `out`, to be carried out in order.
@@ -327,7 +337,11 @@ impl<T> RangeProducer<T> {
     fn expire(&mut self, now: Tick, out: &mut Vec<Effect<T>>) {
         while let Some(index) = self.queue.iter().position(|batch| batch.deadline <= now) {
             let batch = &self.queue[index];
-            let cause = self.last_failure.as_deref().unwrap_or("no answer came");
+            let cause = match (&self.last_failure, &self.link) {
+                (Some(failure), _) => failure.clone(),
+                (None, Link::Opening { .. }) => format!("still dialing {}", self.peers),
+                (None, Link::Idle | Link::Open(_) | Link::Waiting { .. }) => "no answer came".to_owned(),
+            };
             let error = if batch.may_exist || batch.is_sent() {
                 let detail = format!("sent, but not acknowledged within the deadline; last: {cause}");
                 SendError::unknown(ErrorCode::DeadlineExceeded, detail)

@@ -1,0 +1,11 @@
+//! The SDK over real QUIC and gRPC with mutual TLS, against doubles of a router and of metad that fail on demand.
+
+#![allow(clippy::unwrap_used)]
+
+mod admin;
+mod consume;
+mod double;
+mod faults;
+mod log;
+mod produce;
+mod refusals;
