@@ -7,6 +7,7 @@ use crate::nodes::Nodes;
 use crate::picture::Picture;
 use seam_transport::quic::QuicConfig;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub struct Context {
     pub name: String,
@@ -17,4 +18,6 @@ pub struct Context {
     pub nodes: Nodes,
     pub counters: Counters,
     pub stop: CancellationToken,
+    /// Every stream of a client: at a stop they get to say their last word.
+    pub streams: TaskTracker,
 }

@@ -12,6 +12,10 @@ use seam_wire::error::WireError;
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, ToRouter};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A client gets this long to take a stream's last word.
+const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// What the listener hands to every stream.
 #[derive(Clone)]
@@ -32,7 +36,7 @@ pub async fn accept_loop(mut acceptor: Acceptor, door: Door) {
                 let door = door.clone();
                 tokio::spawn(async move {
                     while let Ok((send, recv)) = connection.accept_bi().await {
-                        tokio::spawn(stream(door.clone(), Arc::clone(&identity.name), send, recv));
+                        door.context.streams.spawn(stream(door.clone(), Arc::clone(&identity.name), send, recv));
                     }
                 });
             }
@@ -84,8 +88,9 @@ pub async fn refuse(context: &Context, send: SendStream, error: WireError) {
 
 /// Writes one message and ends the stream. Errors mean that the client is gone.
 pub async fn last_word(mut writer: FrameWriter, msg: FromRouter) {
-    if writer.write(&Frame::new(msg)).await.is_ok() {
-        let _ = writer.finish();
+    if writer.write(&Frame::new(msg)).await.is_ok() && writer.finish().is_ok() {
+        // At a stop the connection is closed when this task is over, and what has not arrived then is lost.
+        let _ = tokio::time::timeout(ARRIVAL, writer.stopped()).await;
     }
 }
 

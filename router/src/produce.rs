@@ -39,7 +39,11 @@ pub async fn serve(door: Door, peer: Arc<str>, range: RangeId, send: SendStream,
     let end = take_appends(&peer, &range, client, &mut reader, &replies, &cut).await;
     context.counters.produce_streams.dec();
     match end {
-        End::Done => range.finish(client),
+        End::Done => {
+            range.finish(client);
+            // The range holds the other end until its last answer. An error means that the client is gone.
+            let _ = replies.finish().await;
+        }
         End::Broken => range.leave(client),
     }
 }

@@ -266,10 +266,6 @@ impl Range {
         note_idle(&mut state);
     }
 
-    pub fn is_idle(&self) -> bool {
-        self.state.lock().core.is_idle()
-    }
-
     /// Whether nobody has used it for `for_at_least`, or its topic is gone and nobody is there.
     pub fn is_over(&self, for_at_least: Duration) -> bool {
         let deleted = self.context.picture.read().deleted(self.id);

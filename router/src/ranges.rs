@@ -62,10 +62,6 @@ impl Ranges {
         self.ranges.lock().values().map(|range| range.status()).collect()
     }
 
-    pub fn are_idle(&self) -> bool {
-        self.ranges.lock().values().all(|range| range.is_idle())
-    }
-
     pub fn close(&self) {
         for range in std::mem::take(&mut *self.ranges.lock()).into_values() {
             range.close();

@@ -18,9 +18,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// A running router.
 pub struct Server {
@@ -60,6 +60,7 @@ impl Server {
             nodes: Nodes::new(upstream),
             counters: Counters::new(&registry),
             stop: CancellationToken::new(),
+            streams: TaskTracker::new(),
             quic: config.quic,
         });
         let ranges = Arc::new(Ranges::default());
@@ -92,9 +93,11 @@ impl Server {
     /// Takes no new clients, lets appends in flight be answered for a while, closes.
     pub async fn shutdown(self) {
         self.context.stop.cancel();
-        let until = Instant::now() + Duration::from_millis(self.context.limits.drain_ms);
-        while !self.ranges.are_idle() && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        self.context.streams.close();
+        let drain = Duration::from_millis(self.context.limits.drain_ms);
+        if tokio::time::timeout(drain, self.context.streams.wait()).await.is_err() {
+            let left = self.context.streams.len();
+            tracing::info!(left, "some streams did not end in time; their clients go on elsewhere");
         }
         self.ranges.close();
         self.context.nodes.close();

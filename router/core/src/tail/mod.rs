@@ -188,19 +188,22 @@ impl Tail {
 
     /// When `Input::Tick` is due next, if ever.
     pub fn next_deadline(&self) -> Option<Tick> {
-        let own = match &self.state {
+        match &self.state {
+            // Successors are opened again beside a stream that is read, not while there is none.
             State::Searching { retry_at, .. } => {
                 let give_up = self.lost_since.map(|since| since.after_us(self.settings.patience_us));
                 retry_at.iter().copied().chain(give_up).min()
             }
-            State::Reading { last_word, owed, .. } => owed.then(|| last_word.after_us(self.settings.stall_us)),
-            State::Over => return None,
-        };
-        let successors = self.successors.values().filter_map(|successor| match successor {
-            Successor::Broken { retry_at, .. } => Some(*retry_at),
-            Successor::Open { .. } => None,
-        });
-        own.into_iter().chain(successors).min()
+            State::Reading { last_word, owed, .. } => {
+                let stall = owed.then(|| last_word.after_us(self.settings.stall_us));
+                let successors = self.successors.values().filter_map(|successor| match successor {
+                    Successor::Broken { retry_at, .. } => Some(*retry_at),
+                    Successor::Open { .. } => None,
+                });
+                stall.into_iter().chain(successors).min()
+            }
+            State::Over => None,
+        }
     }
 
     /// Whether the shell is to read `stream` now. A successor is read only until it says that it is open: what it has to
