@@ -15,6 +15,8 @@ const UNMEASURED_LATENCY_US: u64 = 500_000;
 const FLOOR_DIVISOR: u64 = 10;
 /// Rates are averaged over windows of this length.
 const WINDOW_US: u64 = 100_000;
+/// After so many windows nothing of an older average is left.
+const FORGOTTEN_WINDOWS: u64 = 64;
 /// Past the hard cap writes go on for at most this long at the measured rate.
 const OVERRUN_US: u64 = 10_000_000;
 
@@ -39,15 +41,16 @@ impl Rate {
 
     fn roll_window(&mut self, now: Tick) {
         let elapsed = now.since(self.window_start);
-        if elapsed < WINDOW_US {
+        let windows = elapsed / WINDOW_US;
+        if windows == 0 {
             return;
         }
         let per_s = self.in_window.saturating_mul(1_000_000) / elapsed;
-        self.quick_per_s = (self.quick_per_s + per_s) / 2;
-        if per_s > self.quick_per_s {
-            self.quick_per_s = per_s;
+        let settled = if windows == 1 { (self.quick_per_s + per_s) / 2 } else { per_s };
+        self.quick_per_s = settled.max(per_s);
+        for _ in 0..windows.min(FORGOTTEN_WINDOWS) {
+            self.slow_per_s = (self.slow_per_s * 7 + per_s) / 8;
         }
-        self.slow_per_s = (self.slow_per_s * 7 + per_s) / 8;
         self.window_start = now;
         self.in_window = 0;
     }
@@ -266,6 +269,16 @@ mod tests {
             marks.appended(Tick(step * WINDOW_US), 100_000, 100);
         }
         assert!(marks.pace(Tick(3 * WINDOW_US)).rate_bytes_per_s >= 900_000);
+    }
+
+    #[test]
+    fn an_idle_segment_has_no_rate() {
+        let mut marks = Marks::new(&config(Anticipation::Soft), Tick(0), pace(0, 100_000));
+        for step in 1..=20u64 {
+            marks.appended(Tick(step * WINDOW_US), 100_000, 100);
+        }
+        assert!(marks.pace(Tick(21 * WINDOW_US)).rate_bytes_per_s > 500_000);
+        assert!(marks.pace(Tick(60_000_000)).rate_bytes_per_s < 5_000);
     }
 
     #[test]

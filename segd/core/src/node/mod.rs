@@ -183,7 +183,8 @@ impl Node {
 
     /// How busy this node is, for heartbeats.
     pub fn load(&self, now: Tick) -> Load {
-        let rates = self.writers.values().map(|writer| writer.marks.pace(now).rate_bytes_per_s);
+        let open = |writer: &&Writer| writer.machine.phase() == crate::primary::Phase::Open;
+        let rates = self.writers.values().filter(open).map(|writer| writer.marks.pace(now).rate_bytes_per_s);
         let open = self.replicas.values().filter(|replica| replica.machine.decision().is_none()).count();
         Load { write_bytes_per_s: rates.sum(), open_segments: u32::try_from(open).unwrap_or(u32::MAX) }
     }

@@ -130,6 +130,20 @@ impl Node {
             self.writers.remove(&segment);
         }
         self.agents.remove(&segment);
+        self.cancel_timers(segment);
+        if let Some(replica) = self.replicas.remove(&segment) {
+            assert!(
+                replica.machine.decision().is_none(),
+                "R10: {segment} is in the chain and was to be reclaimed: {replica:?}"
+            );
+            out.push(Effect::Forget { segment });
+        }
+        if view.state == SegmentState::Reclaiming && view.spec.replicas.contains(&self.id) {
+            self.report(now, Report::Reclaimed { segment, node: self.id }, out);
+        }
+    }
+
+    pub(super) fn cancel_timers(&mut self, segment: SegmentId) {
         for key in [
             TimerKey::Open(segment),
             TimerKey::Ping(segment),
@@ -141,18 +155,9 @@ impl Node {
         ] {
             self.timers.cancel(key);
         }
-        for node in &view.spec.replicas {
-            self.timers.cancel(TimerKey::Resend(segment, *node));
-        }
-        if let Some(replica) = self.replicas.remove(&segment) {
-            assert!(
-                replica.machine.decision().is_none(),
-                "R10: {segment} is in the chain and was to be reclaimed: {replica:?}"
-            );
-            out.push(Effect::Forget { segment });
-        }
-        if view.state == SegmentState::Reclaiming && view.spec.replicas.contains(&self.id) {
-            self.report(now, Report::Reclaimed { segment, node: self.id }, out);
+        let nodes = self.views.get(&segment).map(|view| view.spec.replicas.clone()).unwrap_or_default();
+        for node in nodes {
+            self.timers.cancel(TimerKey::Resend(segment, node));
         }
     }
 

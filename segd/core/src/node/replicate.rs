@@ -157,6 +157,9 @@ impl Node {
         self.forget_recent(segment);
         self.pump(now, segment, from, out);
         self.dirty.insert(segment);
+        if sealed {
+            self.retire_if_done(segment, out);
+        }
     }
 
     /// Records that every follower holds, or that are too many to keep, leave memory; the store has them.

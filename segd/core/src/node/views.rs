@@ -88,6 +88,7 @@ impl Node {
         }
         self.decide_replica(segment, decision, out);
         self.settle_writer(segment, decision, out);
+        self.retire_if_done(segment, out);
         let successors: Vec<SegmentId> =
             self.writers.iter().filter(|(_, w)| w.spec.prior == Some(segment)).map(|(id, _)| *id).collect();
         for successor in successors {
@@ -98,6 +99,26 @@ impl Node {
             }
             self.turn_away_if_over(successor, out);
             self.dirty.insert(successor);
+        }
+    }
+
+    /// A recorded segment needs no writer once every follower holds all of it; memory is for open ones.
+    pub(super) fn retire_if_done(&mut self, segment: SegmentId, out: &mut Outbox) {
+        let recorded = self.views.get(&segment).is_some_and(|v| matches!(v.state, SegmentState::Sealed { .. }));
+        let Some(writer) = self.writers.get_mut(&segment).filter(|_| recorded) else { return };
+        let done = match writer.machine.phase() {
+            Phase::Over => true,
+            Phase::Decided(_) => writer.followers.keys().all(|node| writer.machine.quorum().seal_held_by(*node)),
+            Phase::Opening | Phase::Ready | Phase::Open | Phase::Switched(_) => false,
+        };
+        if done && writer.unacked.is_empty() {
+            self.cancel_timers(segment);
+            self.writers.remove(&segment);
+            self.publish_if_complete(segment, out);
+        } else {
+            // A follower that is still behind is read for from the store.
+            writer.recent.clear();
+            writer.recent_bytes = 0;
         }
     }
 
