@@ -26,7 +26,7 @@ pub struct BenchArgs {
     /// Length of each loop.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub duration_s: f64,
-    /// Records due a second in the open loop [default: half of what the closed loop carried].
+    /// Records due a second in the open loop [default: a quarter of what the closed loop carried].
     #[arg(long)]
     pub rate: Option<u64>,
     /// Size of a record's value.

@@ -15,7 +15,7 @@ Examples:
   loadgen replay access.log --json replay.json --topic logs --segment-bytes 4MiB --min-rolls 10";
 
 /// Rolls that the default segment size gives, about.
-const ROLLS: u64 = 12;
+const ROLLS: u64 = 16;
 
 /// `loadgen replay`.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub struct ReplayArgs {
     /// Topic to write to, made if it is not there; nobody else may write to it meanwhile [default: a new one].
     #[arg(long)]
     pub topic: Option<String>,
-    /// Segment size of a topic that is made [default: a twelfth of the file, 64 KiB to 64 MiB].
+    /// Segment size of a topic that is made [default: a sixteenth of the file, 64 KiB to 64 MiB].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub segment_bytes: Option<u64>,
     /// The file is cut into records of this size.
@@ -54,11 +54,11 @@ impl ReplayArgs {
         if self.record_bytes == 0 {
             return Err("--record-bytes must be at least 1".to_owned());
         }
-        let twelfth = (metadata.len() / (ROLLS + 1)).clamp(64 << 10, 64 << 20);
+        let part = (metadata.len() / (ROLLS + 1)).clamp(64 << 10, 64 << 20);
         Ok(ReplaySettings {
             input: self.input.clone(),
             topic: self.topic.clone().unwrap_or_else(|| format!("loadgen-{}-replay", run_name())),
-            spec: self.settings.spec(self.segment_bytes.unwrap_or(twelfth)),
+            spec: self.settings.spec(self.segment_bytes.unwrap_or(part)),
             record_bytes: self.record_bytes as usize,
             window: self.window as usize,
             min_rolls: self.min_rolls,

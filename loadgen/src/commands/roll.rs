@@ -318,6 +318,7 @@ fn finish<T: Target>(report: &mut Report, lanes: &[ModeLane<T>], clock: Clock, l
     lanes.iter().for_each(|l| lateness.add(&l.lane.lateness));
     report.environment.generator = lateness;
     report.environment.generator_late_share = lateness.share();
+    report.environment.generator_priority = lanes.first().map_or_else(Default::default, |l| l.lane.priority);
     report.config.duration_s = clock.now_us() as f64 / 1e6;
     let measured = |m: &crate::report::contract::ModeReport| m.append.steady.count + m.append.boundary.count;
     let records: u64 = report.runs.iter().flat_map(|r| Mode::ALL.map(|mode| measured(r.modes.get(mode)))).sum();

@@ -2,6 +2,7 @@
 //! under test, and it is kept cheap: no spinning, since the cluster may share its cores.
 
 use crate::clock::Clock;
+use crate::drive::priority::{self, Priority};
 use crate::measure::lateness::Lateness;
 use crate::measure::schedule::Schedule;
 use crate::record::RecordMaker;
@@ -9,9 +10,6 @@ use crate::target::Producer;
 use std::sync::Arc;
 use std::thread;
 use tokio::sync::mpsc::UnboundedSender;
-
-/// The priority asked for, so that a busy machine delays the system under test rather than the clock that judges it.
-const NICE: i32 = -15;
 
 /// A record handed over.
 pub struct Pending<A> {
@@ -38,12 +36,19 @@ pub struct Work<P: Producer> {
     pub pending: UnboundedSender<Pending<P::Ack>>,
 }
 
-/// Runs the schedule to its end on the calling thread. Gives the senders back.
-pub fn run<P: Producer>(mut work: Work<P>) -> (Vec<Sender<P>>, Lateness) {
-    ask_for_priority();
+/// What it gives back.
+pub struct Done<P> {
+    pub senders: Vec<Sender<P>>,
+    pub lateness: Lateness,
+    pub priority: Priority,
+}
+
+/// Runs the schedule to its end on the calling thread.
+pub fn run<P: Producer>(mut work: Work<P>) -> Done<P> {
+    let priority = priority::ask();
     let mut lateness = Lateness::default();
     if work.senders.is_empty() {
-        return (work.senders, lateness);
+        return Done { senders: work.senders, lateness, priority };
     }
     for (turn, due_us) in work.schedule.by_ref().enumerate() {
         sleep_until(work.clock, due_us);
@@ -58,7 +63,7 @@ pub fn run<P: Producer>(mut work: Work<P>) -> (Vec<Sender<P>>, Lateness) {
             break; // the collector gave up; the run is over
         }
     }
-    (work.senders, lateness)
+    Done { senders: work.senders, lateness, priority }
 }
 
 fn sleep_until(clock: Clock, due_us: u64) {
@@ -66,13 +71,5 @@ fn sleep_until(clock: Clock, due_us: u64) {
     while now_us < due_us {
         thread::sleep(std::time::Duration::from_micros(due_us - now_us));
         now_us = clock.now_us();
-    }
-}
-
-/// Best effort: without the right to it the thread runs at the ordinary priority, and its lateness is in the report.
-fn ask_for_priority() {
-    // On Linux the priority belongs to the calling thread, not to the process.
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "the generator runs at the ordinary priority");
     }
 }

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::drive::acks::{self, Acks, ERRORS_KEPT};
 use crate::drive::closed;
 use crate::drive::generator::{self, Sender, Work};
+use crate::drive::priority::Priority;
 use crate::drive::tails::Tail;
 use crate::measure::analyse::Block;
 use crate::measure::lateness::Lateness;
@@ -19,8 +20,8 @@ use tokio::sync::mpsc;
 
 /// An append, or a delivery of something already acked, that takes longer than this is given up and counted as an error.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between the start of a block and its first record, so that the generator's thread is up.
-const LEAD_US: u64 = 20_000;
+/// Between the start of a block and its first record, so that the generator's thread is up and has its priority.
+const LEAD_US: u64 = 50_000;
 
 /// The load of one block.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,7 @@ pub struct Lane<P: Producer> {
     pub errors: Vec<String>,
     pub error_count: u64,
     pub lateness: Lateness,
+    pub priority: Priority,
 }
 
 /// How a lane is opened.
@@ -85,6 +87,7 @@ impl<P: Producer> Lane<P> {
             errors: Vec::new(),
             error_count: 0,
             lateness: Lateness::default(),
+            priority: Priority::default(),
         })
     }
 
@@ -108,9 +111,10 @@ impl<P: Producer> Lane<P> {
         });
         let acks = acks::collect(self.clock, rx, PATIENCE.max(Duration::from_micros(load.duration_us))).await;
         match thread.map(std::thread::JoinHandle::join) {
-            Ok(Ok((senders, lateness))) => {
-                self.senders = senders;
-                self.lateness.add(&lateness);
+            Ok(Ok(done)) => {
+                self.senders = done.senders;
+                self.lateness.add(&done.lateness);
+                self.priority = done.priority;
             }
             Ok(Err(_)) => self.error("the generator's thread died".to_owned()),
             Err(error) => self.error(format!("the generator's thread did not start: {error}")),

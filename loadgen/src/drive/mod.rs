@@ -5,4 +5,5 @@ pub mod acks;
 pub mod closed;
 pub mod generator;
 pub mod lane;
+pub mod priority;
 pub mod tails;

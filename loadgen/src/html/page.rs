@@ -135,7 +135,15 @@ fn close_ups(page: &mut String, report: &Report) {
     let domain = timeline::domain(report);
     for run in &report.runs {
         let _ = write!(page, "<h3>metadata round trip {} ms</h3>", run.metad_rtt_ms);
-        figure(page, &close_up::draw(run, domain), "Append latency by the time the record was due.");
+        let first = |mode: Mode| words::duration(run.modes.get(mode).first_append.p50_us);
+        let caption = format!(
+            "Append latency by the time the record was due. The first record of the successor took {} in reactive and {} in \
+             anticipatory rolls (medians); a record away from rolls took {}.",
+            first(Mode::Reactive),
+            first(Mode::Anticipatory),
+            words::duration(run.modes.anticipatory.append.steady.p50_us),
+        );
+        figure(page, &close_up::draw(run, domain), &caption);
     }
 }
 
@@ -287,6 +295,14 @@ fn environment(page: &mut String, report: &Report) {
             format!("{:.0} records/s, {:.2} MiB/s", report.throughput.records_per_s, report.throughput.mib_per_s),
         ),
         ("whole run", format!("{:.0} s, seed {}", c.duration_s, c.seed)),
+        (
+            "generator",
+            format!(
+                "{} priority, {:.2} % of the records late",
+                e.generator_priority.words(),
+                e.generator_late_share * 100.0
+            ),
+        ),
         ("version", e.version.clone()),
     ];
     for (name, value) in rows {

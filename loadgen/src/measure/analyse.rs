@@ -96,12 +96,15 @@ pub fn analyse(data: &ModeData, settings: Settings) -> ModeReport {
     let boundaries: Vec<Boundary> = found.iter().map(|f| f.append).collect();
     let blocks: Vec<&[Sample]> = data.blocks.iter().map(|b| b.appends.as_slice()).collect();
     let axis = series::Axis::new(&spans);
+    let append_split = split(&appends, &append_windows);
+    let steady_us = append_split.steady.p50_us;
+    let firsts: Vec<u64> = measured.iter().map(|f| f.append.first_latency_us).collect();
     ModeReport {
         rolls: data.rolls.len() as u64,
         rolls_not_ready: not_ready(&data.rolls),
         appends_waited_for_roll: data.rolls.iter().map(|r| r.appends_waited).sum(),
         overrun_bytes: data.rolls.iter().map(|r| r.overrun_bytes).sum(),
-        append: split(&appends, &append_windows),
+        append: append_split,
         tail: split(&tails, &tail_windows),
         silence: Silences {
             append: judge(&append, &appends, &append_windows, settings.seed),
@@ -116,9 +119,10 @@ pub fn analyse(data: &ModeData, settings: Settings) -> ModeReport {
         rolls_not_ready_in_warm_up: not_ready(&data.warm_up_rolls),
         rolls_without_phases: data.rolls_without_phases,
         stall: Stall {
-            measured: Summary::exact(&append.boundary),
+            measured: Summary::exact(&firsts.iter().map(|us| us.saturating_sub(steady_us)).collect::<Vec<_>>()),
             traced: Summary::exact(&measured.iter().map(|f| f.roll.switch_us).collect::<Vec<_>>()),
         },
+        first_append: Summary::exact(&firsts),
         append_curve: curve(&appends),
         tail_curve: curve(&tails),
         series: series::series(&spans, &blocks, &boundaries),
@@ -130,6 +134,7 @@ pub fn analyse(data: &ModeData, settings: Settings) -> ModeReport {
                 window_ms: f.append.window.len_us() as f64 / 1_000.0,
                 append_silence_us: *append_silence_us,
                 tail_silence_us: *tail_silence_us,
+                first_append_us: f.append.first_latency_us,
                 roll: f.roll,
             })
             .collect(),

@@ -114,7 +114,7 @@ mod tests {
             Sample { due_us, done_us: due_us + latency, offset: i, ok: true }
         };
         let samples: Vec<Sample> = (0..500).map(sample).collect();
-        let boundary = Boundary { window: spans[0], first_due_us: 500_000, undrained: false };
+        let boundary = Boundary { window: spans[0], first_due_us: 500_000, first_latency_us: 0, undrained: false };
         let series = series(&spans, &[&samples], &[boundary]);
         assert_eq!(series.append_max_us.len(), 25);
         assert_eq!(series.append_max_us[12], 80_000);

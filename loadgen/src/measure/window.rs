@@ -49,6 +49,8 @@ pub struct Boundary {
     pub window: Window,
     /// Due time of the first record in the successor.
     pub first_due_us: u64,
+    /// What that record took.
+    pub first_latency_us: u64,
     /// The backlog had not drained by the end of the block.
     pub undrained: bool,
 }
@@ -79,6 +81,7 @@ pub fn boundary(samples: &[Sample], successor_start: u64, ordinary_us: u64, shap
             end_us: drained_us.unwrap_or(block_end_us).max(nominal_end_us),
         },
         first_due_us,
+        first_latency_us: samples[first].latency_us(),
         undrained: drained_us.is_none(),
     })
 }

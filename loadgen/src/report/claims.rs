@@ -119,11 +119,11 @@ fn not_felt(run: &Run, kind: &str, silence: &Silence, floor_us: u64) -> Claim {
 fn stall_explained(run: &Run, rate_per_s: u64) -> Claim {
     let stall = run.modes.reactive.stall;
     let (measured, traced) = (stall.measured.p50_us, stall.traced.p50_us);
-    // A silence cannot be measured finer than records are spaced.
+    // That record came up to one spacing after the stall began: it cannot be measured finer.
     let spacing_us = 1_000_000 / rate_per_s.max(1);
     let allowed_us = ((traced as f64 * STALL_TOLERANCE) as u64).max(spacing_us);
     let evidence = format!(
-        "reactive stall {} by the acks, {} by its traced phases ({} allowed between them)",
+        "reactive stall {} by the first record of the successor, {} by its traced phases ({} allowed between them)",
         words::duration(measured),
         words::duration(traced),
         words::duration(allowed_us),

@@ -1,6 +1,7 @@
 //! The JSON report. A contract: keys stay, new ones may come (`schema` changes when a meaning does). Durations in
 //! microseconds. Every figure of the page and of the table is read from here, so that all three say the same.
 
+use crate::drive::priority::Priority;
 use crate::measure::latency::Summary;
 use crate::measure::lateness::Lateness;
 use crate::measure::verify::Verdict;
@@ -57,6 +58,8 @@ pub struct Environment {
     pub kernel: String,
     pub generator_late_share: f64,
     pub generator: Lateness,
+    /// `real-time`, `raised` or `ordinary`: what the generator's thread was given.
+    pub generator_priority: Priority,
     /// What an ack meant in this run.
     pub durability: String,
     /// One router-segd round trip: half of a query that goes client, router, segd and back. The least difference worth a name.
@@ -162,6 +165,8 @@ pub struct ModeReport {
     /// Rolls that the cluster no longer remembered, or had not finished recording, when asked.
     pub rolls_without_phases: u64,
     pub stall: Stall,
+    /// Latency of the first record of each successor.
+    pub first_append: Summary,
     /// Latency at `1 - q`, for the percentile curves: `[1 - q, us]`.
     pub append_curve: Vec<(f64, u64)>,
     pub tail_curve: Vec<(f64, u64)>,
@@ -220,7 +225,8 @@ pub struct Phases {
     pub announce_to_ready: Summary,
 }
 
-/// How long appends stood still at a roll: from outside (longest ack silence) and as traced (waiting to switch).
+/// How long appends stood still at a roll: from outside (what the first record of the successor took above the steady
+/// median) and as traced (from wanting to switch to switching).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
     pub measured: Summary,
@@ -256,6 +262,8 @@ pub struct RollRow {
     pub at_ms: f64,
     pub window_ms: f64,
     pub append_silence_us: u64,
+    /// Latency of the first record in the successor, the one that waits longest.
+    pub first_append_us: u64,
     pub tail_silence_us: u64,
     #[serde(flatten)]
     pub roll: Roll,

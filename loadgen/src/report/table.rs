@@ -41,6 +41,9 @@ fn render_run(out: &mut String, run: &Run) {
     row(out, "append p50 / p99, at rolls", run, |mode, m| {
         rolling(mode, || pair(m.append.boundary.p50_us, m.append.boundary.p99_us))
     });
+    row(out, "  first record of the successor, p50", run, |mode, m| {
+        rolling(mode, || words::duration(m.first_append.p50_us))
+    });
     row(out, "tail p50 / p99, steady", run, |_, m| pair(m.tail.steady.p50_us, m.tail.steady.p99_us));
     row(out, "tail p50 / p99, at rolls", run, |mode, m| {
         rolling(mode, || pair(m.tail.boundary.p50_us, m.tail.boundary.p99_us))

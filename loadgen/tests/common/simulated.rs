@@ -1,5 +1,6 @@
 //! Data of a whole comparison, drawn from a seed: what a cluster with log-normal latencies and group commit would give.
 
+use loadgen::drive::priority::Priority;
 use loadgen::measure::analyse::{Block, ModeData, Settings, analyse};
 use loadgen::measure::lateness::Lateness;
 use loadgen::measure::sample::Sample;
@@ -125,6 +126,7 @@ pub fn report(behaviour: Behaviour) -> Report {
             kernel: "simulated".to_owned(),
             generator_late_share: 0.0012,
             generator: Lateness { records: 162_000, late: 194, worst_us: 4_200 },
+            generator_priority: Priority::RealTime,
             durability: "on disk (fdatasync) at 2 of 3 replicas before the ack".to_owned(),
             data_round_trip_us: 240,
             version: "0.1.0".to_owned(),
