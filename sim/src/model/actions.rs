@@ -127,7 +127,9 @@ fn metad(config: &Config, w: &World, out: &mut Vec<Action>) {
     }
     let last = w.facts.epoch;
     let last_fell = last > Epoch::PRIMARY && w.agent(last).is_none();
-    if (last.0 < config.epochs || last_fell) && (last.0 as usize) < EPOCHS {
+    // One more after a disk is lost: it may have answered the agent before, and hold alone what the agent looks for.
+    let epochs = config.epochs + u64::from(config.lost_disks - w.lost_disks);
+    if (last.0 < epochs || last_fell) && (last.0 as usize) < EPOCHS {
         out.push(Action::Appoint);
     }
     if config.layout.release && !w.facts.release_asked {

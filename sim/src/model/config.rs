@@ -55,8 +55,10 @@ pub struct Config {
     pub unordered: bool,
     /// From every state the head can still move on: checked at the ends of all paths (the graph has no cycles).
     pub live: bool,
-    /// States generated in the bounded setting. Exhausted below that where it says so.
+    /// States generated in the bounded setting.
     pub bound: usize,
+    /// Exhausted within its bound.
+    pub small: bool,
     pub witnesses: &'static [Witness],
 }
 
@@ -78,7 +80,8 @@ const BASE: Config = Config {
     retry: false,
     unordered: false,
     live: true,
-    bound: 300_000,
+    bound: 700_000,
+    small: false,
     witnesses: &[],
 };
 
@@ -101,6 +104,8 @@ pub const ALL: &[Config] = &[
         epochs: 1,
         retry: true,
         witnesses: &[Witness::RollsWithoutMetad, Witness::CandidateAcks, Witness::AgentFollowsSeal],
+        bound: 1_300_000,
+        small: true,
         ..BASE
     },
     Config {
@@ -125,6 +130,17 @@ pub const ALL: &[Config] = &[
         metad: MetadKind::Register,
         epochs: 2,
         witnesses: &[Witness::CandidateAcks, Witness::AgentFollowsSeal, Witness::TwoAgentsFix],
+        ..BASE
+    },
+    Config {
+        name: "restart",
+        about: "one node restarts under a recovery, and no roll was planned",
+        planned: false,
+        epochs: 1,
+        crashes: 1,
+        witnesses: &[Witness::CandidateAcks],
+        bound: 3_300_000,
+        small: true,
         ..BASE
     },
     Config {
@@ -157,6 +173,8 @@ pub const ALL: &[Config] = &[
         layout: Layout { chain: true, ..PLAIN },
         epochs: 1,
         witnesses: &[Witness::ChainAcks, Witness::CandidateAcks],
+        bound: 3_300_000,
+        small: true,
         ..BASE
     },
     Config {
@@ -182,7 +200,7 @@ pub const ALL: &[Config] = &[
         records: 2,
         epochs: 2,
         crashes: 1,
-        witnesses: &[Witness::CandidateAcks, Witness::AgentFollowsSeal, Witness::TwoAgentsFix],
+        witnesses: &[Witness::CandidateAcks, Witness::AgentFollowsSeal],
         ..BASE
     },
 ];

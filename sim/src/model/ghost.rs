@@ -3,7 +3,7 @@
 //! Nothing in the model reads it but the properties.
 
 use seam_wire::msg::{Decision, SealEntry};
-use seam_wire::{NodeId, Offset, SegmentId};
+use seam_wire::{Epoch, NodeId, Offset, SegmentId};
 use std::collections::BTreeSet;
 
 /// Rules that are broken by a step, not by a state.
@@ -34,7 +34,11 @@ pub struct Ghost {
     pub starts: BTreeSet<(SegmentId, Offset)>,
     /// (segment, replica, seal): the primary's own entry, durable there before any fence.
     pub votes: BTreeSet<(SegmentId, NodeId, SealEntry)>,
+    /// (epoch, decision): the end an agent fixed.
+    pub fixed: BTreeSet<(Epoch, Decision)>,
     broken: u8,
+    /// Rules named by assertions of the machines that failed, by bit.
+    asserted: u16,
 }
 
 impl Ghost {
@@ -44,6 +48,17 @@ impl Ghost {
 
     pub fn is_broken(&self, rule: Rule) -> bool {
         self.broken & (1 << rule as u8) != 0
+    }
+
+    /// An assertion failed; its words name the rule, as `R5: ...`.
+    pub fn assertion_failed(&mut self, words: &str) {
+        self.breaks(Rule::Assertion);
+        let names_it = |rule: &u16| words.contains(&format!("R{rule}: "));
+        (1..=15).filter(names_it).for_each(|rule| self.asserted |= 1 << rule);
+    }
+
+    pub fn asserted(&self, rule: u16) -> bool {
+        self.asserted & (1 << rule) != 0
     }
 
     /// Replicas that lawfully voted for `decision`.

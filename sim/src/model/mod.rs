@@ -25,7 +25,7 @@ mod world;
 
 pub use check::{Failure, Report, Until, check};
 pub use config::{ALL, Config, named};
-pub use trap::{CASES, Case};
+pub use trap::{CASES, Case, TRAP_BOUND};
 
 use anyhow::{Context, bail};
 use segd_core::traps::Trap;
@@ -74,10 +74,11 @@ pub fn run(args: ModelArgs) -> anyhow::Result<()> {
     let trap = case.map_or(Trap::None, |case| case.trap);
     let mut faults = 0;
     for config in configs {
-        let until = match args.max_states {
-            Some(bound) => Until::Generated(bound),
-            None if args.all => Until::Exhausted,
-            None => Until::Generated(config.bound),
+        let until = match (case, args.max_states) {
+            (Some(case), bound) => Until::Failed(case.breaks.to_vec(), bound.unwrap_or(TRAP_BOUND)),
+            (None, Some(bound)) => Until::Generated(bound),
+            (None, None) if args.all => Until::Exhausted,
+            (None, None) => Until::Generated(config.bound),
         };
         let report = check(config, trap, until, args.threads);
         print!("{report}");

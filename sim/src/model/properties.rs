@@ -2,10 +2,10 @@
 
 use super::config::Witness;
 use super::ghost::Rule;
-use super::layout::{EPOCHS, M, N, REPLICAS, SPARE};
+use super::layout::{EPOCHS, M, N, REPLICAS, SPARE, START};
 use super::roll::Roll;
 use super::world::World;
-use seam_wire::{Epoch, SegmentId};
+use seam_wire::{Epoch, Offset, SegmentId};
 use segd_core::primary::Phase;
 use stateright::Property;
 use std::collections::BTreeMap;
@@ -13,9 +13,11 @@ use std::collections::BTreeMap;
 pub const R1_KEPT: &str = "R1 an acked record is never lost";
 pub const R1_HELD: &str = "R1 what is acked is held by A";
 pub const R2: &str = "R2 one record at an offset";
+pub const R2_DENSE: &str = "R2 no hole below a recorded end";
 pub const R3: &str = "R3 one start, at the prior's end";
 pub const R4: &str = "R4 nothing commits before the prior is decided";
 pub const R5: &str = "R5 one decided end and next";
+pub const R5_EPOCH: &str = "R5 an epoch fixes one end";
 pub const R7: &str = "R7 a shown end is never taken back";
 pub const R8: &str = "R8 a fenced replica acks its old primary nothing";
 pub const R10: &str = "R10 nothing chosen is reclaimed";
@@ -40,12 +42,14 @@ pub fn witness_name(witness: Witness) -> &'static str {
 
 pub fn properties(live: bool, witnesses: &[Witness]) -> Vec<Property<Roll>> {
     let mut all: Vec<Property<Roll>> = vec![
-        Property::always(R1_KEPT, |roll, w: &World| acked_are_kept(roll, w)),
+        Property::always(R1_KEPT, |roll, w: &World| acked_are_kept(roll, w) && !w.ghost.asserted(1)),
         Property::always(R1_HELD, |_, w: &World| !w.ghost.is_broken(Rule::AckedUnheld)),
-        Property::always(R2, |_, w: &World| one_record_at_an_offset(w)),
-        Property::always(R3, |_, w: &World| one_start(w)),
+        Property::always(R2, |_, w: &World| one_record_at_an_offset(w) && !w.ghost.asserted(2)),
+        Property::always(R2_DENSE, |roll, w: &World| no_hole(roll, w)),
+        Property::always(R3, |_, w: &World| one_start(w) && !w.ghost.asserted(3)),
         Property::always(R4, |_, w: &World| !w.ghost.is_broken(Rule::R4)),
-        Property::always(R5, |_, w: &World| at_most_one(w.ghost.decided.iter().copied())),
+        Property::always(R5, |_, w: &World| at_most_one(w.ghost.decided.iter().copied()) && !w.ghost.asserted(5)),
+        Property::always(R5_EPOCH, |_, w: &World| at_most_one(w.ghost.fixed.iter().copied())),
         Property::always(R7, |_, w: &World| at_most_one(w.ghost.shown.iter().copied())),
         Property::always(R8, |_, w: &World| !w.ghost.is_broken(Rule::R8)),
         Property::always(R10, |_, w: &World| nothing_chosen_is_reclaimed(w)),
@@ -57,7 +61,7 @@ pub fn properties(live: bool, witnesses: &[Witness]) -> Vec<Property<Roll>> {
     if live {
         // Exact, for the condition never ceases to hold and no path has a cycle: it fails if and only if some path ends
         // without it.
-        all.push(Property::eventually(LIVE, |roll, w| head_moved(roll, w)));
+        all.push(Property::eventually(LIVE, |roll, w| head_moved(roll, w) || w.ghost.is_broken(Rule::Assertion)));
     }
     for witness in witnesses {
         let seen: fn(&Roll, &World) -> bool = match witness {
@@ -109,6 +113,16 @@ fn acked_are_kept(roll: &Roll, w: &World) -> bool {
 
 fn one_record_at_an_offset(w: &World) -> bool {
     at_most_one(w.ghost.acked.iter().map(|(segment, offset, record)| ((*segment, *offset), *record)))
+}
+
+/// Every offset of the recorded segment is on a disk, unless as many disks were lost as a recovery asks copies for. (Where
+/// A = R that is one: what was never acked may be decided into the log, and lost with the disk that alone held it.)
+fn no_hole(roll: &Roll, w: &World) -> bool {
+    let Some(decision) = w.facts.decided else { return true };
+    let copies = REPLICAS - usize::from(roll.config.layout.ack_quorum) + 1;
+    let lost = w.sites.iter().filter(|site| site.lost).count();
+    let on_disk = |offset| w.sites.iter().any(|site| site.record(Offset(offset)).is_some());
+    lost >= copies || (START.0..decision.end.0).all(on_disk)
 }
 
 /// Started once, and where the prior was decided to end.

@@ -39,8 +39,9 @@ impl Roll {
             Ok(next) => (next, None),
             Err(_) => {
                 let mut broken = w.clone();
-                broken.ghost.edit(|ghost| ghost.breaks(Rule::Assertion));
-                (broken, Some(said.join("; ")))
+                let said = said.join("; ");
+                broken.ghost.edit(|ghost| ghost.assertion_failed(&said));
+                (broken, Some(said))
             }
         }
     }

@@ -58,6 +58,11 @@ impl Step<'_> {
         let Some(agent) = self.agent_mut(epoch) else { return };
         let Some(decision) = agent.decision() else { return };
         let (behind, candidate, safe) = (agent.behind(), agent.candidate(), agent.safe());
+        if !self.w.ghost.fixed.contains(&(epoch, decision)) {
+            self.ghost(|ghost| {
+                ghost.fixed.insert((epoch, decision));
+            });
+        }
         for (node, held) in behind {
             self.copy(epoch, node, held, decision);
         }
