@@ -66,7 +66,8 @@ async fn follow(
     serving(segment, &begun)?;
     let start = begun.start.unwrap_or_default();
     let mut next = from.unwrap_or(start);
-    if next < start || begun.decision.is_some_and(|decision| next > decision.end) {
+    // Past the decided end it goes on in the next segment, which metad may not have recorded yet: `End` says where.
+    if next < start {
         let detail = format!("{segment} holds offsets from {start}; {next} is not among them");
         return Err(WireError::refused(ErrorCode::OffsetOutOfRange, detail));
     }

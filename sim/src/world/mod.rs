@@ -133,7 +133,11 @@ impl World {
             assert!(at >= self.now, "time goes on");
             self.now = at;
             self.stats.events += 1;
-            assert!(self.stats.events < MAX_EVENTS, "liveness: a storm of events: {}", self.what_is_missing());
+            assert!(
+                self.stats.events < MAX_EVENTS,
+                "liveness: a storm of events, now {event:?}: {}",
+                self.what_is_missing()
+            );
             self.take(event);
             if self.stats.events.is_multiple_of(SWEEP_EVERY) {
                 self.sweep();

@@ -162,7 +162,7 @@ impl Plan {
         let mut plan = Plan {
             seed,
             sizes,
-            topic: draw_topic(&mut rng, &load),
+            topic: draw_topic(&mut rng, &load, mode),
             load,
             net: draw_net(&mut rng),
             disk: DiskPlan { sync_min_us: 50, sync_max_us: rng.pick(&[100, 500, 3_000]), slow_ppm: 0, slow_us: 0 },
@@ -213,8 +213,12 @@ fn draw_load(rng: &mut Rng) -> Load {
     }
 }
 
-fn draw_topic(rng: &mut Rng, load: &Load) -> TopicConfig {
-    let (replicas, ack_quorum) = rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 3), (2, 2), (4, 3)]);
+fn draw_topic(rng: &mut Rng, load: &Load, mode: FaultMode) -> TopicConfig {
+    let (replicas, ack_quorum) = match mode {
+        FaultMode::None => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 3), (2, 2), (4, 3), (1, 1)]),
+        // Where R - A + 1 < A a recovery may leave fewer than A copies, which only a repair can mend: not built yet.
+        FaultMode::All => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 2), (4, 2), (1, 1)]),
+    };
     let records = u64::from(load.batches) * u64::from(load.max_records + 1) / 2;
     TopicConfig {
         ranges: if rng.percent(25) { 2 } else { 1 },

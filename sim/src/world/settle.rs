@@ -165,7 +165,8 @@ impl World {
                         assert!(first == bytes, "I3: {node} has other bytes at {base} of {id}");
                     }
                 }
-                assert!(full >= view.spec.recovery_quorum(), "R1: {id} is whole on {full} disks only: {view:?}");
+                let wanted = view.spec.recovery_quorum().min(usize::from(view.spec.ack_quorum));
+                assert!(full >= wanted, "R1: {id} is whole on {full} disks only: {view:?}");
             }
         }
     }

@@ -92,7 +92,7 @@ impl World {
             let Some(start) = shown.start else { return };
             let next = tail.next.unwrap_or(start);
             if !tail.placed {
-                if next < start || shown.decision.is_some_and(|decision| next > decision.end) {
+                if next < start {
                     let detail = format!("{} holds offsets from {start}, not {next}", tail.segment);
                     let error = WireError::refused(ErrorCode::OffsetOutOfRange, detail);
                     return self.end_tail(n, pipe, FromSegd::Error { error });
