@@ -4,12 +4,16 @@
 use super::cluster::{Cluster, Node, Role};
 use super::config;
 use super::layout::Layout;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use seam_grpc::StatusRequest;
 use seam_grpc::admin_client::AdminClient;
 use seam_transport::TlsMaterial;
 use seam_transport::grpc::{GrpcConfig, channel};
-use seamlog::{Admin, Client, ClientConfig, ErrorCode, Peer};
+use seam_transport::quic;
+use seam_transport::stream::{FrameReader, FrameWriter, open_bi};
+use seam_wire::frame::Frame;
+use seam_wire::msg::{FromRouter, ToRouter};
+use seamlog::{Admin, Client, ClientConfig, ErrorCode};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,12 +21,15 @@ use tonic::transport::Channel;
 
 /// How long one question may take. Longer than the longest sensible round trip of metad: a handshake and a call.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long one dial may take before the next: a process that does not listen yet answers none.
+const DIAL_PATIENCE: Duration = Duration::from_millis(500);
 /// A topic that no cluster has: a router that knows the metadata says so.
 const NO_TOPIC: &str = "seam.dev.probe";
 
 /// Connections to the services of one cluster, with the client's certificate.
 pub struct Probe {
     config: ClientConfig,
+    tls: TlsMaterial,
     client: Client,
     metad: BTreeMap<String, AdminClient<Channel>>,
 }
@@ -39,7 +46,7 @@ impl Probe {
             Ok((node.name(), AdminClient::new(channel)))
         };
         let metad = cluster.metad().map(member).collect::<Result<_>>()?;
-        Ok(Probe { client: Client::connect(config.clone())?, config, metad })
+        Ok(Probe { client: Client::connect(config.clone())?, config, tls, metad })
     }
 
     /// The cluster's administration, through whoever leads metad.
@@ -60,18 +67,29 @@ impl Probe {
         answer.map(|status| status.into_inner().leader).map_err(|status| anyhow::anyhow!("{}", root_cause(&status)))
     }
 
-    /// Whether a router takes clients and knows the cluster's metadata.
+    /// Whether a router takes clients and knows the cluster's metadata. Asked past the SDK, which is patient with a router
+    /// that does not know a topic.
     ///
     /// # Errors
     /// It does not, and why.
     pub async fn router(&self, node: &Node) -> Result<()> {
         debug_assert_eq!(node.role(), Role::Router);
-        let only = Peer { name: node.name(), addr: node.listen.to_string() };
-        let client = Client::connect(ClientConfig { routers: vec![only], ..self.config.clone() })?;
-        match client.offsets(NO_TOPIC, 0).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == Some(ErrorCode::UnknownTopic) => Ok(()),
-            Err(error) => Err(error.into()),
+        let endpoint = quic::client_endpoint(&self.tls, &self.config.quic)?;
+        let connection = quic::connect(&endpoint, &node.listen.to_string(), &node.name(), DIAL_PATIENCE).await?;
+        let ask = async {
+            let (send, receive) = open_bi(&connection, PATIENCE).await?;
+            let mut writer = FrameWriter::new(send);
+            writer.write(&Frame::new(ToRouter::Offsets { topic: NO_TOPIC.to_owned(), range_index: 0 })).await?;
+            writer.finish()?;
+            FrameReader::new(receive).read::<FromRouter>().await?.context("it closed the stream")
+        };
+        let answer = tokio::time::timeout(PATIENCE, ask).await.with_context(|| format!("no answer in {PATIENCE:?}"))?;
+        quic::close(&connection, quic::code::DONE, "done");
+        match answer?.msg {
+            FromRouter::Offsets { .. } => Ok(()),
+            FromRouter::Error { error } if error.code == ErrorCode::UnknownTopic => Ok(()),
+            FromRouter::Error { error } => Err(error.into()),
+            other => bail!("an answer that makes no sense: {other:?}"),
         }
     }
 }
