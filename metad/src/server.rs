@@ -97,6 +97,7 @@ impl Metad {
         }
         let server = GrpcServer::bind(config.listen, &tls, config.grpc.clone()).await?;
         let addr = server.local_addr().map_err(StartError::Metrics)?;
+        let failures = server.failures();
 
         let limits = &config.limits;
         let hub = Hub::new(limits.watch_updates, limits.watch_bytes);
@@ -118,6 +119,7 @@ impl Metad {
 
         let registry = Registry::new("seam_metad");
         metrics::register(&registry, &engine, &log);
+        failures.show(&registry);
         let metrics = match config.metrics_listen {
             Some(listen) => {
                 let (engine, name) = (engine.clone(), config.name.clone());

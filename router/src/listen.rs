@@ -8,7 +8,7 @@ use seam_transport::Role;
 use seam_transport::quic::{self, Accepted, Acceptor, code};
 use seam_transport::stream::{FrameReader, FrameWriter, StreamError};
 use seam_wire::RangeId;
-use seam_wire::error::WireError;
+use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, ToRouter};
 use std::sync::Arc;
@@ -69,10 +69,17 @@ async fn stream(door: Door, peer: Arc<str>, send: SendStream, recv: RecvStream) 
             ToRouter::Append { .. } => {
                 context.counters.bad_frame(&peer, "order", &"an append on a stream that was not opened for it");
                 reader.stop(code::BAD_FRAME);
+                let detail = "a produce stream begins with ProduceOpen, not with an append";
+                refuse(&context, send, WireError::refused(ErrorCode::InvalidArgument, detail)).await;
             }
         },
         Ok(None) => {}
-        Err(error) => note_bad(&context, &peer, &error),
+        Err(error) => {
+            note_bad(&context, &peer, &error);
+            if let StreamError::Frame(error) = error {
+                refuse(&context, send, error.into()).await;
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::range::Range;
 use quinn::SendStream;
 use router_core::producer::ClientStream;
 use seam_transport::quic::code;
-use seam_transport::stream::{FrameReader, FrameSender, WriterLimits, spawn_writer_with};
+use seam_transport::stream::{FrameReader, FrameSender, StreamError, WriterLimits, spawn_writer_with};
 use seam_wire::RangeId;
 use seam_wire::batch;
 use seam_wire::error::{ErrorCode, WireError};
@@ -84,6 +84,10 @@ async fn take_appends(
             Ok(None) => return End::Done,
             Err(error) => {
                 note_bad(context, peer, &error);
+                if let StreamError::Frame(error) = error {
+                    // The client may be gone already.
+                    let _ = replies.send(Frame::new(FromRouter::Error { error: error.into() })).await;
+                }
                 return End::Broken;
             }
         };

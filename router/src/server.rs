@@ -65,8 +65,9 @@ impl Server {
         });
         let ranges = Arc::new(Ranges::default());
         refresh_gauges(&registry, &ranges);
-        let metrics = serve_metrics(config.metrics_listen, registry, status(&context, &ranges)).await?;
         let acceptor = Acceptor::new(endpoint.clone(), context.quic.handshake_timeout());
+        acceptor.failures().show(&registry);
+        let metrics = serve_metrics(config.metrics_listen, registry, status(&context, &ranges)).await?;
         let door = Door { context: Arc::clone(&context), ranges: Arc::clone(&ranges) };
         let follower = Arc::clone(&context);
         let (sweeper, swept) = (Arc::clone(&context), Arc::clone(&ranges));

@@ -49,7 +49,7 @@ impl Server {
         let client = MetaClient::new(&config.metad, &tls, &config.grpc, MetaClientConfig::default())?;
         let registry = Registry::new("segd");
         let counters = Arc::new(Counters::new(&registry));
-        let metrics = serve_metrics(config.metrics_listen, registry, status(&config, &store)).await?;
+        let metrics = serve_metrics(config.metrics_listen, registry.clone(), status(&config, &store)).await?;
 
         let (network, network_events) = mpsc::channel(config.limits.input_queue.max(1));
         let (internal, internal_events) = mpsc::unbounded_channel();
@@ -85,6 +85,7 @@ impl Server {
             next_stream: Arc::new(AtomicU64::new(1)),
         };
         let acceptor = Acceptor::new(endpoint.clone(), config.quic.handshake_timeout());
+        acceptor.failures().show(&registry);
         let name = config.name.clone();
         let tasks = vec![
             tokio::spawn(driver.run(stop.clone())),

@@ -1,10 +1,12 @@
 //! Failed handshakes: counted always, logged once per peer address and minute, so that a broken peer that dials in a
 //! loop neither fills the log nor goes unseen.
 
+use crate::metrics::Registry;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,14 @@ impl HandshakeFailures {
     /// Failures since the listener started.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Shows the count as `handshake_failures_total`. Once per registry.
+    pub fn show(self: Arc<Self>, registry: &Registry) {
+        let shown = registry.counter("handshake_failures", "Peers turned away: no certificate, or none of our CA");
+        registry.on_scrape(move || {
+            shown.inc_by(self.count().saturating_sub(shown.get()));
+        });
     }
 
     pub(crate) fn record(&self, listener: &'static str, peer: IpAddr, error: &dyn Display) {

@@ -4,7 +4,7 @@ use crate::world::{LONG, World, append, batch, hear, wait_for};
 use bytes::Bytes;
 use router::Limits;
 use seam_transport::Role;
-use seam_transport::stream::{FrameReader, FrameWriter, StreamError, open_bi};
+use seam_transport::stream::{FrameReader, FrameWriter, open_bi};
 use seam_wire::Offset;
 use seam_wire::error::{Certainty, ErrorCode};
 use seam_wire::frame::Frame;
@@ -108,17 +108,20 @@ async fn a_bad_frame_ends_its_stream_alone() {
     let (mut good, mut good_reader) = world.produce().await;
     let (mut send, recv) = open_bi(&world.client, LONG).await.unwrap();
     send.write_all(&[0xff; 200]).await.unwrap();
-    let mut reader = FrameReader::new(recv);
-    let end = reader.read::<FromRouter>().await;
-    assert!(matches!(end, Ok(None) | Err(StreamError::Read(_))), "{end:?}");
+    assert_eq!(refusal(&mut FrameReader::new(recv)).await, ErrorCode::BadFrame);
     // An append that is not the next one, and one on no produce stream.
     let (mut skipping, mut skipped) = world.produce().await;
     append(&mut skipping, 1, batch(1, 10, None)).await;
     assert_eq!(refusal(&mut skipped).await, ErrorCode::InvalidArgument);
-    let (send, _recv) = open_bi(&world.client, LONG).await.unwrap();
+    let (send, recv) = open_bi(&world.client, LONG).await.unwrap();
     let mut writer = FrameWriter::new(send);
     writer.write(&Frame::new(ToRouter::Append { seq: 0 })).await.unwrap();
-    wait_for("three bad frames to be counted", async || world.metric("bad_frames").await == 3.0).await;
+    assert_eq!(refusal(&mut FrameReader::new(recv)).await, ErrorCode::InvalidArgument);
+    // A bad frame in mid-stream is told too.
+    let (writer, mut told) = world.produce().await;
+    writer.into_inner().write_all(&[0xff; 200]).await.unwrap();
+    assert_eq!(refusal(&mut told).await, ErrorCode::BadFrame);
+    wait_for("four bad frames to be counted", async || world.metric("bad_frames").await == 4.0).await;
     append(&mut good, 0, batch(1, 10, None)).await;
     assert!(matches!(hear(&mut good_reader).await.msg, FromRouter::AppendAck { .. }));
 }
