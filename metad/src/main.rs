@@ -40,6 +40,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    seam_transport::telemetry::abort_on_panic();
     seam_transport::install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

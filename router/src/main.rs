@@ -23,6 +23,7 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let config: Config = load_toml(&args.config)?;
+    seam_transport::telemetry::abort_on_panic();
     seam_transport::install_default();
     let telemetry = seam_transport::telemetry::init("router", &config.name)?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

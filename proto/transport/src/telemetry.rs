@@ -13,4 +13,4 @@ mod context;
 mod init;
 
 pub use context::{TRACEPARENT, current, extract, from_traceparent, inject, set_parent, to_traceparent};
-pub use init::{TelemetryError, TelemetryGuard, init, init_with};
+pub use init::{TelemetryError, TelemetryGuard, abort_on_panic, init, init_with};

@@ -131,3 +131,13 @@ mod tests {
         assert!(filter.contains("quinn=debug") && !filter.contains("quinn=warn"), "{filter}");
     }
 }
+
+/// A panic anywhere ends the process, after the usual message: a service whose owner task is gone but whose heartbeats go
+/// on would be worse than one that is down. For `main` of services only.
+pub fn abort_on_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        tell(info);
+        std::process::abort();
+    }));
+}

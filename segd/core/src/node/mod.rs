@@ -31,7 +31,7 @@ use persist::PendingWrite;
 use reports::Reports;
 use seam_wire::meta::{NodeView, SegmentView};
 use seam_wire::msg::Peer;
-use seam_wire::{Incarnation, NodeId, SegmentId, Tick};
+use seam_wire::{Incarnation, NodeId, SegmentId, Tick, TopicId};
 use state::{AgentState, ReplicaState, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use streams::Streams;
@@ -46,6 +46,8 @@ pub struct Node {
     settings: Settings,
     views: BTreeMap<SegmentId, SegmentView>,
     nodes: BTreeMap<NodeId, NodeView>,
+    /// Deleted topics: all their segments are reclaimed, those of the chain too.
+    deleted: BTreeSet<TopicId>,
     /// The highest segment id metad knew when this life began: a younger segment was never on this disk.
     oldest_unknown: Option<SegmentId>,
     replicas: BTreeMap<SegmentId, ReplicaState>,
@@ -76,6 +78,7 @@ impl Node {
             settings,
             views: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             oldest_unknown: None,
             replicas,
             writers: BTreeMap::new(),

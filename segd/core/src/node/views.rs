@@ -15,6 +15,9 @@ impl Node {
         let mut segments = Vec::new();
         for item in update.items {
             match item {
+                MetaItem::Topic(topic) if topic.deleted => {
+                    self.deleted.insert(topic.id);
+                }
                 MetaItem::Topic(_) => {}
                 MetaItem::Node(node) => {
                     self.nodes.insert(node.id, node);

@@ -1,0 +1,65 @@
+//! What a node does with metad's word, in cases that once went wrong.
+
+#![allow(clippy::unwrap_used)]
+
+use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentSpec, SegmentState, SegmentView, TopicView};
+use seam_wire::topic::TopicConfig;
+use seam_wire::{Incarnation, NodeId, Offset, RangeId, SegmentId, Tick, TopicId};
+use segd_core::io::{Effect, Input};
+use segd_core::node::{Node, Settings};
+
+const ME: NodeId = NodeId(2);
+const S: SegmentId = SegmentId(1);
+
+fn view(state: SegmentState) -> MetaItem {
+    let spec = SegmentSpec {
+        id: S,
+        topic: TopicId(1),
+        range: RangeId(1),
+        prior: None,
+        attempt: 1,
+        replicas: vec![NodeId(1), ME, NodeId(3)],
+        ack_quorum: 2,
+        binder: Binder::Root,
+        config: TopicConfig::default(),
+    };
+    let (primary_incarnation, recovery) = (None, None);
+    MetaItem::Segment(SegmentView {
+        spec,
+        state,
+        primary_incarnation,
+        recovery,
+        release_asked: false,
+        roll_requested: 0,
+    })
+}
+
+fn topic(deleted: bool) -> MetaItem {
+    let (name, config, ranges) = ("t".to_owned(), TopicConfig::default(), vec![RangeId(1)]);
+    MetaItem::Topic(TopicView { id: TopicId(1), name, config, ranges, deleted })
+}
+
+fn tell(node: &mut Node, version: u64, items: Vec<MetaItem>) -> Vec<Effect> {
+    let mut out = Vec::new();
+    let update = MetaUpdate { version, reset: version == 1, items };
+    node.handle(Tick(version), Input::Meta(update), &mut out);
+    for effect in out.clone() {
+        if let Effect::Persist { token, .. } = effect {
+            node.handle(Tick(version), Input::Persisted { token }, &mut out);
+        }
+    }
+    out
+}
+
+/// Deleting a topic took every node down that held a segment of its chain.
+#[test]
+fn segments_of_a_deleted_topic_are_forgotten_though_they_were_decided() {
+    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Vec::new());
+    tell(&mut node, 1, vec![topic(false), view(SegmentState::Planned)]);
+    let sealed = SegmentState::Sealed { start: Offset(0), end: Offset(0), next: SegmentId(2) };
+    tell(&mut node, 2, vec![view(sealed)]);
+    assert!(node.replica(S).unwrap().decision().is_some());
+    let out = tell(&mut node, 3, vec![view(SegmentState::Reclaiming), topic(true)]);
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Forget { segment: S })));
+    assert!(node.replica(S).is_none());
+}
