@@ -520,3 +520,19 @@ fn a_repeated_recovered_report_by_seal_entry_is_fine() {
     assert_eq!(w.view(1).state, SegmentState::Sealed { start: Offset(0), end: Offset(9), next: s(2) });
     assert!(w.log.iter().any(|c| matches!(c, Command::CommitRoll { by: RollBy::Recovery(Epoch(1)), .. })));
 }
+
+/// Found by the world simulation: a deposed leader that had not seen the segment made its primary drop the report.
+#[test]
+fn a_report_about_a_segment_that_is_not_known_here_comes_again() {
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    let unknown = Report::Sealed {
+        segment: SegmentId(99),
+        start: Offset(0),
+        end: Offset(3),
+        next: SegmentId(100),
+        stats: Default::default(),
+    };
+    let reply = w.report(1, unknown);
+    w.settle();
+    assert!(!w.done(reply), "a later leader knows it");
+}

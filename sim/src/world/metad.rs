@@ -220,6 +220,12 @@ impl World {
         self.push_updates(n);
     }
 
+    /// A member that was paused applies what it missed.
+    pub(super) fn catch_up(&mut self, n: u8) {
+        let index = self.metad.log.len();
+        self.act_at(self.now + 1, Act::ApplyAt { member: n, index });
+    }
+
     /// Sends every watcher of this member what it has not sent yet.
     fn push_updates(&mut self, n: u8) {
         let applied = self.member(n).applied as u64;

@@ -100,5 +100,8 @@ impl World {
         for what in held {
             self.heap.push(now, Event::At { to: who, life, what });
         }
+        if let Proc::Metad(n) = who {
+            self.catch_up(n);
+        }
     }
 }

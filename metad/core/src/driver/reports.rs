@@ -38,7 +38,9 @@ impl Driver {
         let id = segment_of(&report);
         let verdict = match meta.segments.get(&id) {
             Some(segment) => self.judge(now, meta, from, report, id, segment, out),
-            None => Verdict::Done(format!("{id} does not exist; it is refused, never created")),
+            // Nodes learn ids from committed state alone: it is this state that lags (a leader deposed and not told yet). A
+            // `done` would silence the report for ever.
+            None => Verdict::Again(format!("{id} is not known here yet; tell the leader again")),
         };
         let answer = match verdict {
             Verdict::Done(why) => Answer::Report { done: true, why },
