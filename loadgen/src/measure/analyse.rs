@@ -120,7 +120,7 @@ pub fn analyse(data: &ModeData, settings: Settings) -> ModeReport {
         rolls_without_phases: data.rolls_without_phases,
         stall: Stall {
             measured: Summary::exact(&firsts.iter().map(|us| us.saturating_sub(steady_us)).collect::<Vec<_>>()),
-            traced: Summary::exact(&measured.iter().map(|f| f.roll.switch_us).collect::<Vec<_>>()),
+            traced: Summary::exact(&measured.iter().map(|f| f.roll.switch_us + f.roll.gate_us).collect::<Vec<_>>()),
         },
         first_append: Summary::exact(&firsts),
         append_curve: curve(&appends),

@@ -226,7 +226,7 @@ pub struct Phases {
 }
 
 /// How long appends stood still at a roll: from outside (what the first record of the successor took above the steady
-/// median) and as traced (from wanting to switch to switching).
+/// median) and as traced (from wanting to switch to switching, and then until the successor's gate opened).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
     pub measured: Summary,

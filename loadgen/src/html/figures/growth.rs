@@ -15,11 +15,12 @@ const RIGHT: f64 = 96.0;
 type Phase = fn(&Phases) -> &Summary;
 
 /// The phases an append waits through when nothing was prepared, in order, with their class.
-const PHASES: [(&str, &str, Phase); 4] = [
+const PHASES: [(&str, &str, Phase); 5] = [
     ("announce", "phase-1", |p| &p.announce),
     ("commit the plan", "phase-2", |p| &p.commit),
     ("open the replicas", "phase-3", |p| &p.open),
     ("commit ready", "phase-4", |p| &p.ready),
+    ("gate", "phase-5", |p| &p.gate),
 ];
 
 pub fn draw(report: &Report) -> String {
