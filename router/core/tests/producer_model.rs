@@ -108,7 +108,10 @@ impl World {
 
     fn feed(&mut self, input: Input) {
         let mut out = Vec::new();
+        let ticked = matches!(input, Input::Tick);
         self.core.handle(Tick(self.now), input, &self.chains, &mut out);
+        let due = self.core.next_deadline();
+        assert!(!ticked || due.is_none_or(|at| at.0 > self.now), "woken for nothing, again and again: {due:?}");
         self.core.assert_invariants();
         for effect in out {
             self.carry_out(effect);

@@ -78,7 +78,10 @@ impl World {
 
     fn feed(&mut self, input: Input) {
         let mut out = Vec::new();
+        let ticked = matches!(input, Input::Tick);
         self.tail.handle(Tick(self.now), input, &self.chains, &mut out);
+        let due = self.tail.next_deadline();
+        assert!(!ticked || due.is_none_or(|at| at.0 > self.now), "woken for nothing, again and again: {due:?}");
         for effect in out {
             assert!(self.finished.is_none() && self.failed.is_none(), "nothing follows the end: {effect:?}");
             self.carry_out(effect);
