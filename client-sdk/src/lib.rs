@@ -33,3 +33,8 @@ pub use seam_transport::quic::QuicConfig;
 pub use seam_wire::batch::Compression;
 pub use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
 pub use seam_wire::{Certainty, ErrorCode, Offset, WireError};
+
+/// The example a stranger reads first must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
