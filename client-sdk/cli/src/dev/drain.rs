@@ -44,6 +44,13 @@ pub fn refuse_if_needed(topics: &[TopicInfo], leaving: &[u32], nodes: usize) -> 
     Ok(())
 }
 
+/// How many segments keep fewer copies than they were made with once the nodes are gone.
+#[must_use]
+pub fn thinned(topics: &[TopicInfo], leaving: &[u32]) -> usize {
+    let thins = |segment: &SegmentInfo| segment.replicas.iter().any(|replica| leaving.contains(replica));
+    topics.iter().flat_map(segments).filter(|(_, segment)| holds_data(segment) && thins(segment)).count()
+}
+
 /// Drains the nodes with these ids and waits until no segment that can still be written is on them.
 ///
 /// # Errors
@@ -151,6 +158,7 @@ mod tests {
         refuse_if_needed(&topics, &[7, 6], 7).expect("segd-5 keeps a copy");
         let error = refuse_if_needed(&topics, &[7, 6, 5], 7).expect_err("refused").to_string();
         assert!(error.contains("segment 1 of topic events"), "{error}");
+        assert_eq!((thinned(&topics, &[7]), thinned(&topics, &[6]), thinned(&topics, &[4])), (2, 1, 0));
         let reclaimed = [topic(vec![segment(1, "reclaimed", [5, 6, 7])])];
         refuse_if_needed(&reclaimed, &[7, 6, 5], 7).expect("nothing is on it");
     }

@@ -58,7 +58,7 @@ impl Scale {
         let layout = self.dir.layout()?;
         let _lock = layout.lock()?;
         let progress = Progress::new();
-        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        let (mut added, mut removed, mut thinned) = (Vec::new(), Vec::new(), 0);
         for target in self.targets {
             let mut cluster = Cluster::load(&layout)?;
             let names: Vec<String> = cluster.of(target.role).map(super::cluster::Node::name).collect();
@@ -67,12 +67,12 @@ impl Scale {
             } else if target.count < names.len() {
                 // The youngest go.
                 let leaving = names[target.count..].iter().rev().cloned().collect::<Vec<_>>();
-                remove(&layout, &mut cluster, target.role, &leaving, &progress).await?;
+                thinned += remove(&layout, &mut cluster, target.role, &leaving, &progress).await?;
                 removed.extend(leaving);
             }
         }
         if out.is_json() {
-            return out.json(&serde_json::json!({ "added": added, "removed": removed }));
+            return out.json(&serde_json::json!({ "added": added, "removed": removed, "thinned_segments": thinned }));
         }
         if added.is_empty() && removed.is_empty() {
             return out.line("nothing to do: there are so many already");
@@ -81,6 +81,11 @@ impl Scale {
             if !names.is_empty() {
                 out.line(format!("{what} {}", names.join(" ")))?;
             }
+        }
+        if thinned > 0 {
+            out.line(format!(
+                "{thinned} segments keep fewer copies than they had; the others stay in DIR/data, unused"
+            ))?;
         }
         Ok(())
     }
@@ -115,13 +120,15 @@ async fn add(layout: &Layout, cluster: &mut Cluster, target: Target, progress: &
     Ok(names)
 }
 
+/// Returns how many segments keep fewer copies.
 async fn remove(
     layout: &Layout,
     cluster: &mut Cluster,
     role: Role,
     leaving: &[String],
     progress: &Progress,
-) -> Result<()> {
+) -> Result<usize> {
+    let mut thinned = 0;
     let daemons: Vec<Daemon> = super::daemons(layout, cluster, role.as_str())?
         .into_iter()
         .filter(|daemon| leaving.contains(&daemon.name))
@@ -132,6 +139,7 @@ async fn remove(
         let probe = Probe::new(layout, cluster)?;
         drain::refuse_if_needed(&probe.admin().list_topics().await?, &ids, cluster.of(role).count())?;
         drain::run(&probe, &ids, progress).await?;
+        thinned = drain::thinned(&probe.admin().list_topics().await?, &ids);
     }
     // Clients started from now on no longer hear of them.
     cluster.nodes.retain(|node| !leaving.contains(&node.name()));
@@ -140,7 +148,7 @@ async fn remove(
     for daemon in daemons {
         daemon.stop(STOP_PATIENCE)?;
     }
-    Ok(())
+    Ok(thinned)
 }
 
 #[cfg(test)]
