@@ -1,0 +1,17 @@
+//! Real processes: each test starts a cluster of the service programs that lie beside `seam`, drives it through the SDK and
+//! the commands, and takes it down whatever happens. What is checked is what an application sees and what `/metrics` and
+//! the roll history say; nothing waits for a time, everything for a condition with a bound.
+//!
+//! Wants all programs: `cargo build --release --workspace --bins`. One cluster at a time: each takes the whole machine.
+
+mod bad_input;
+mod crashes;
+mod harness;
+mod load;
+mod metad_paused;
+mod raw;
+mod replay;
+mod scale;
+mod shell;
+mod soft_mark;
+mod strangers;
