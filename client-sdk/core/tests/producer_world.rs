@@ -97,7 +97,6 @@ enum Step {
         fate: u8,
     },
     Answer {
-        stream: u8,
         index: u8,
     },
     Break {
@@ -108,6 +107,9 @@ enum Step {
         index: u8,
     },
 }
+
+/// Base sequence, first record, number of records.
+type FirstSend = (i32, u32, u32);
 
 struct World {
     now: Tick,
@@ -120,8 +122,8 @@ struct World {
     next_record: u32,
     deadlines: BTreeMap<u32, Tick>,
     outcomes: BTreeMap<u32, Result<Offset, SendError>>,
-    /// First send of each (id, epoch): base sequence to first record, in order.
-    sent: BTreeMap<(ProducerId, i16), Vec<(i32, u32, u32)>>,
+    /// What was first sent under each id and epoch, in order.
+    sent: BTreeMap<(ProducerId, i16), Vec<FirstSend>>,
 }
 
 impl World {
@@ -327,7 +329,7 @@ impl World {
             Step::Wait { us } => self.wait(*us),
             Step::Open { refuse } => self.open(*refuse),
             Step::Land { stream, fate } => self.land(usize::from(*stream), *fate),
-            Step::Answer { stream: _, index } => self.answer(usize::from(*index)),
+            Step::Answer { index } => self.answer(usize::from(*index)),
             Step::Break { drop_copies } => {
                 if let Some(stream) = self.alive() {
                     let id = stream.id;
@@ -386,8 +388,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop_oneof![3 => 0u64..20_000, 2 => 0u64..6_000_000, 1 => 0u64..40_000_000].prop_map(|us| Step::Wait { us }),
         4 => prop::bool::weighted(0.2).prop_map(|refuse| Step::Open { refuse }),
         10 => (0u8..4, 0u8..60).prop_map(|(stream, fate)| Step::Land { stream, fate }),
-        10 => (0u8..1, prop_oneof![4 => Just(0u8), 1 => 0u8..8])
-            .prop_map(|(stream, index)| Step::Answer { stream, index }),
+        10 => prop_oneof![4 => Just(0u8), 1 => 0u8..8].prop_map(|index| Step::Answer { index }),
         1 => any::<bool>().prop_map(|drop_copies| Step::Break { drop_copies }),
         1 => any::<u8>().prop_map(|index| Step::LandStray { index }),
     ]
