@@ -43,7 +43,7 @@ pub struct RollArgs {
     #[arg(long, default_value_t = 30)]
     pub rolls: u64,
     /// Length of a block, after which the next mode takes its turn.
-    #[arg(long, value_name = "S", default_value_t = 9.0)]
+    #[arg(long, value_name = "S", default_value_t = 7.5)]
     pub block_s: f64,
     /// Start of each block that is not measured.
     #[arg(long, value_name = "MS", default_value_t = 500)]

@@ -62,15 +62,19 @@ impl RollSettings {
         self.segment_bytes.saturating_mul(1_000_000) / bytes_per_s.max(1)
     }
 
-    /// Blocks of each mode that should hold the rolls asked for; one roll a block may lie on an edge.
+    fn window_us(&self) -> u64 {
+        self.analysis.shape.before_us + self.analysis.shape.after_us
+    }
+
+    /// Blocks of each mode that should hold the rolls asked for. A roll whose window would reach over an edge of its block
+    /// is not measured.
     fn expected_blocks(&self) -> u64 {
-        let measured_us = self.block_us.saturating_sub(self.settle_us);
-        let per_block = (measured_us / self.expected_period_us().max(1)).saturating_sub(1).max(1);
-        self.rolls.div_ceil(per_block)
+        let measured_us = self.block_us.saturating_sub(self.settle_us + self.window_us()).max(1);
+        (self.rolls * self.expected_period_us()).div_ceil(measured_us).max(1)
     }
 
     fn validate(&self) -> Result<(), CommandError> {
-        let window_us = self.analysis.shape.before_us + self.analysis.shape.after_us;
+        let window_us = self.window_us();
         let period_us = self.expected_period_us();
         if self.rate_per_s == 0 {
             return Err(CommandError::Settings("--rate must be at least 1 record a second".to_owned()));
