@@ -124,6 +124,8 @@ pub enum Refusal {
     Decided { segment: SegmentId, end: Offset, next: SegmentId },
     #[error("{next} was not prepared to follow {segment}")]
     NotACandidate { segment: SegmentId, next: SegmentId },
+    #[error("{next} is not open on a quorum of its replicas yet; try again")]
+    NotReady { next: SegmentId },
     #[error("{next} may not be begun by the one who chose it")]
     WrongBinder { next: SegmentId },
     #[error("end {end} of {segment} lies below its start {start}")]
@@ -151,6 +153,7 @@ impl Refusal {
             | WrongAttempt { .. }
             | TooManyCandidates { .. }
             | NotInChain { .. }
+            | NotReady { .. }
             | WrongNonce { .. }
             | NodeDead { .. }
             | BadReplicas(_) => true,

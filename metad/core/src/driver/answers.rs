@@ -148,6 +148,7 @@ fn wire_error(why: &Refusal) -> WireError {
         | NotInChain { .. }
         | Decided { .. }
         | NotACandidate { .. }
+        | NotReady { .. }
         | WrongBinder { .. }
         | EndBelowStart { .. }
         | WrongEpoch { .. }

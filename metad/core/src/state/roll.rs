@@ -37,6 +37,10 @@ impl Meta {
             return Err(wrong_state(next, successor));
         }
         check_binder(next, successor.binder, by, segment.epoch())?;
+        // A segment of the chain whose headers never reached a disk could never be recovered: nobody may answer for it.
+        if !successor.is_ready() {
+            return Err(Refusal::NotReady { next });
+        }
 
         let phases = successor.phases;
         let record = RollRecord {

@@ -10,7 +10,7 @@ use crate::primary::Phase;
 use crate::replica::WriteRequest;
 use crate::table::ProducerTable;
 use bytes::Bytes;
-use seam_wire::meta::Binder;
+use seam_wire::meta::{Binder, SegmentState};
 use seam_wire::msg::{Pace, Peer, SealEntry};
 use seam_wire::table::TableSnapshot;
 use seam_wire::{Epoch, NodeId, Offset, ProducerId, SegmentId, Tick};
@@ -41,7 +41,7 @@ impl Node {
                 return; // The table sent ahead was lost: the repetition carries all of it.
             };
             let by = (Some(begin.prior), begin.binder);
-            if !self.begin(now, segment, by, begin.end, table, begin.pace, out) {
+            if !self.begin(now, segment, by, (begin.end, table, begin.pace), out) {
                 return;
             }
         } else if writer.machine.start() != Some(begin.end) {
@@ -56,9 +56,7 @@ impl Node {
         now: Tick,
         segment: SegmentId,
         (prior, by): (Option<SegmentId>, Binder),
-        start: Offset,
-        table: ProducerTable,
-        pace: Pace,
+        (start, table, pace): (Offset, ProducerTable, Pace),
         out: &mut Outbox,
     ) -> bool {
         let Some(writer) = self.writers.get_mut(&segment) else { return false };
@@ -113,31 +111,54 @@ impl Node {
         let end = known.end;
         let binder = writer.spec.binder;
         let Some(prior) = writer.spec.prior else {
-            self.begin(now, segment, (None, Binder::Root), end, ProducerTable::default(), Pace::default(), out);
+            self.begin(now, segment, (None, Binder::Root), (end, ProducerTable::default(), Pace::default()), out);
             return;
         };
         let ahead = writer.inherited.get(&prior).filter(|table| known.table_hash == Some(table.stable_hash())).cloned();
         if let Some(table) = ahead {
-            self.begin(now, segment, (Some(prior), binder), end, table, Pace::default(), out);
+            self.begin(now, segment, (Some(prior), binder), (end, table, Pace::default()), out);
         } else {
-            self.ask_for_table(now, segment, prior, out);
+            self.ask_for_table(now, segment, end, out);
         }
     }
 
-    fn ask_for_table(&mut self, now: Tick, segment: SegmentId, prior: SegmentId, out: &mut Outbox) {
-        let Some(view) = self.views.get(&prior) else { return };
-        for node in view.spec.replicas.clone() {
-            self.tell(node, segment, Peer::TableRequest { prior }, out);
+    /// Asks whoever may hold the table at `end`: the replicas of the prior, and, where nothing was ever written between, of
+    /// those before it. At the range's very beginning there is none to ask for.
+    fn ask_for_table(&mut self, now: Tick, segment: SegmentId, end: Offset, out: &mut Outbox) {
+        if end == Offset(0) {
+            let by = self.writers.get(&segment).map(|writer| (writer.spec.prior, writer.spec.binder));
+            let Some(by) = by else { return };
+            self.begin(now, segment, by, (end, ProducerTable::default(), Pace::default()), out);
+            return;
+        }
+        for prior in self.table_sources(segment, end) {
+            for node in self.views[&prior].spec.replicas.clone() {
+                self.tell(node, segment, Peer::TableRequest { prior }, out);
+            }
         }
         self.timers.set(TimerKey::Subscribe(segment), now.after_us(self.settings.begin_retry_us));
     }
 
-    /// A replica of the prior that holds exactly what was decided (or sealed) can give the table there.
+    /// The prior, and back from it over segments that metad knows to be empty: the table at `end` is the same in all of them.
+    fn table_sources(&self, segment: SegmentId, end: Offset) -> Vec<SegmentId> {
+        let mut sources = Vec::new();
+        let mut at = self.views.get(&segment).and_then(|view| view.spec.prior);
+        while let Some(view) = at.and_then(|prior| self.views.get(&prior)) {
+            sources.push(view.spec.id);
+            let empty = matches!(view.state, SegmentState::Sealed { start, .. } if start == end);
+            at = view.spec.prior.filter(|_| empty);
+        }
+        sources
+    }
+
+    /// A replica of the prior that holds exactly what was decided (or sealed) can give the table there. One that never
+    /// learnt its start has no table, not an empty one.
     pub(super) fn on_table_request(&mut self, from: NodeId, segment: SegmentId, prior: SegmentId, out: &mut Outbox) {
         let Some(replica) = self.replicas.get(&prior) else { return };
         let decided = replica.machine.decision().map(|decision| decision.end);
         let Some(end) = decided.or(replica.machine.tail().seal.map(|seal| seal.end)) else { return };
-        if replica.machine.durable_end().max(replica.machine.start().unwrap_or(end)) == end {
+        let exact = replica.machine.durable_end() == end && replica.machine.written_end() == end;
+        if replica.machine.start_written() && exact {
             let snapshot = replica.table.snapshot();
             self.tell(from, segment, Peer::Table { prior, end, snapshot }, out);
         }
@@ -152,19 +173,22 @@ impl Node {
         snapshot: &TableSnapshot,
         out: &mut Outbox,
     ) {
-        let Some(writer) = self.writers.get_mut(&segment) else { return };
-        if writer.machine.start().is_some() || writer.spec.prior != Some(prior) {
+        let Some(writer) = self.writers.get(&segment) else { return };
+        if writer.machine.start().is_some() {
             return;
         }
         let table = ProducerTable::from_snapshot(snapshot);
-        let binder = writer.spec.binder;
-        match &writer.start_known {
-            Some(known) if known.end == end && known.table_hash.is_none_or(|hash| hash == table.stable_hash()) => {
-                self.begin(now, segment, (Some(prior), binder), end, table, Pace::default(), out);
-            }
-            Some(_) | None => {
-                writer.inherited.insert(prior, table);
-            }
+        let by = (writer.spec.prior, writer.spec.binder);
+        let fits = writer
+            .start_known
+            .as_ref()
+            .is_some_and(|known| known.end == end && known.table_hash.is_none_or(|hash| hash == table.stable_hash()));
+        if fits && self.table_sources(segment, end).contains(&prior) {
+            self.begin(now, segment, by, (end, table, Pace::default()), out);
+        } else if by.0 == Some(prior)
+            && let Some(writer) = self.writers.get_mut(&segment)
+        {
+            writer.inherited.insert(prior, table);
         }
     }
 

@@ -10,6 +10,7 @@ use seam_wire::meta::{SegmentState, SegmentView};
 use seam_wire::msg::{Decision, Peer};
 use seam_wire::report::Report;
 use seam_wire::{NodeId, Offset, SegmentId, Tick};
+use std::collections::btree_map::Entry;
 
 impl Node {
     /// This node is in the segment's replica set: open it if it was never here and may still be opened.
@@ -22,11 +23,11 @@ impl Node {
             SegmentState::Open { .. } => never_here && view.recovery.is_none(),
             SegmentState::Sealed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => false,
         };
-        if !self.replicas.contains_key(&segment) {
+        if let Entry::Vacant(vacant) = self.replicas.entry(segment) {
             if !fresh {
                 return;
             }
-            self.replicas.insert(segment, ReplicaState::new(view.spec.clone()));
+            vacant.insert(ReplicaState::new(view.spec.clone()));
             let writes = vec![Write::Header { spec: view.spec.clone() }];
             self.persist(segment, writes, PendingWrite::Header, out);
         }

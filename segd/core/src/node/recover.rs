@@ -158,8 +158,10 @@ impl Node {
         }
         let Some(view) = self.views.get(&candidate) else { return };
         let Some(replica) = self.replicas.get(&segment) else { return };
-        if replica.machine.written_end().max(agent.machine.start()) != decision.end {
-            return; // It holds more than was decided: another replica gives the table.
+        if !replica.machine.start_written() || replica.machine.written_end() != decision.end {
+            // It holds more than was decided, or never learnt its start and so has no table: once metad has decided, the
+            // candidate's primary asks those who have one.
+            return;
         }
         let msg = Peer::Begin {
             prior: segment,
