@@ -27,7 +27,12 @@ pub struct Consumer {
 }
 
 fn settings() -> TailSettings {
-    TailSettings { retry_min_us: 5_000, retry_max_us: 100_000, unknown_patience_us: 60_000_000, ..TailSettings::default() }
+    TailSettings {
+        retry_min_us: 5_000,
+        retry_max_us: 100_000,
+        unknown_patience_us: 60_000_000,
+        ..TailSettings::default()
+    }
 }
 
 impl Consumer {
@@ -143,7 +148,9 @@ impl World {
                 }
                 TailEffect::Deliver { first, next } => self.deliver(n, first, next),
                 TailEffect::Finish => self.consumer(n).finished = true,
-                TailEffect::Fail(failure) => panic!("R6: {me:?} from {:?} cannot go on: {failure:?}", self.consumer(n).from),
+                TailEffect::Fail(failure) => {
+                    panic!("R6: {me:?} from {:?} cannot go on: {failure:?}", self.consumer(n).from)
+                }
             }
         }
         self.wake_at(me, deadline);

@@ -127,7 +127,13 @@ impl Disk {
     }
 
     /// Whole batches from the one that holds `from`, below `end`, up to `max_bytes` (at least one).
-    pub fn read(&self, segment: SegmentId, from: Offset, end: Option<Offset>, max_bytes: usize) -> (Offset, Offset, Bytes) {
+    pub fn read(
+        &self,
+        segment: SegmentId,
+        from: Offset,
+        end: Option<Offset>,
+        max_bytes: usize,
+    ) -> (Offset, Offset, Bytes) {
         let Some(held) = self.held.get(&segment) else { return (from, from, Bytes::new()) };
         let first = held.batches.partition_point(|(_, next, _)| *next <= from);
         let mut payload = BytesMut::new();

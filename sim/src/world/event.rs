@@ -96,19 +96,43 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub enum Act {
     Fault(usize),
-    Restart { who: Proc, life: u32 },
-    Resume { who: Proc, life: u32 },
+    Restart {
+        who: Proc,
+        life: u32,
+    },
+    Resume {
+        who: Proc,
+        life: u32,
+    },
     Uncut(usize),
     /// Frames that waited for a cut go on.
     Release,
     /// Pipes over a link that was cut or whose end was paused give up, if it still is.
-    Idle { a: Proc, b: Proc },
-    Connect { from: u8, to: u8 },
-    Commit { term: u64 },
-    ApplyAt { member: u8, index: usize },
-    Elect { term: u64 },
-    StepDown { member: u8, term: u64 },
-    SlowDiskEnds { node: u8 },
+    Idle {
+        a: Proc,
+        b: Proc,
+    },
+    Connect {
+        from: u8,
+        to: u8,
+    },
+    Commit {
+        term: u64,
+    },
+    ApplyAt {
+        member: u8,
+        index: usize,
+    },
+    Elect {
+        term: u64,
+    },
+    StepDown {
+        member: u8,
+        term: u64,
+    },
+    SlowDiskEnds {
+        node: u8,
+    },
     MetadNormal,
     AskRoll,
     Heal,

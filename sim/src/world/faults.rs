@@ -32,8 +32,16 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
         let after_effects = rng.percent(60).then(|| rng.index(12));
         Fault::Crash { who: Proc::Segd(segd(rng)), down_us: down(rng), after_effects }
     });
-    class(rng, 25, 3, &mut |rng| Fault::Crash { who: Proc::Router(router(rng)), down_us: down(rng), after_effects: None });
-    class(rng, 20, 2, &mut |rng| Fault::Crash { who: Proc::Metad(metad(rng)), down_us: down(rng), after_effects: None });
+    class(rng, 25, 3, &mut |rng| Fault::Crash {
+        who: Proc::Router(router(rng)),
+        down_us: down(rng),
+        after_effects: None,
+    });
+    class(rng, 20, 2, &mut |rng| Fault::Crash {
+        who: Proc::Metad(metad(rng)),
+        down_us: down(rng),
+        after_effects: None,
+    });
     class(rng, 35, 3, &mut |rng| {
         let who = match rng.below(4) {
             0 | 1 => Proc::Segd(segd(rng)),
@@ -79,8 +87,7 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
 }
 
 fn cut(rng: &mut Rng, plan: &Plan) -> Fault {
-    let servers: Vec<Proc> =
-        plan.sizes.procs().into_iter().filter(|who| !matches!(who, Proc::Client(_))).collect();
+    let servers: Vec<Proc> = plan.sizes.procs().into_iter().filter(|who| !matches!(who, Proc::Client(_))).collect();
     let segds: Vec<Proc> = (0..plan.sizes.segds).map(Proc::Segd).collect();
     let metads: Vec<Proc> = (0..plan.sizes.metads).map(Proc::Metad).collect();
     let (from, to) = match rng.below(4) {

@@ -229,8 +229,13 @@ impl World {
     /// Sends every watcher of this member what it has not sent yet.
     fn push_updates(&mut self, n: u8) {
         let applied = self.member(n).applied as u64;
-        let behind: Vec<(PipeId, u64)> =
-            self.member(n).watchers.iter().filter(|(_, sent)| **sent < applied).map(|(pipe, sent)| (*pipe, *sent)).collect();
+        let behind: Vec<(PipeId, u64)> = self
+            .member(n)
+            .watchers
+            .iter()
+            .filter(|(_, sent)| **sent < applied)
+            .map(|(pipe, sent)| (*pipe, *sent))
+            .collect();
         for (pipe, sent) in behind {
             let too_far = applied - sent > self.plan.metad.retained as u64;
             if sent == 0 || too_far {

@@ -23,7 +23,9 @@ pub enum Frame {
     FromRouter(FromRouter, Bytes),
     ToSegd(SegmentId, ToSegd, Bytes),
     FromSegd(FromSegd, Bytes),
-    Watch { after: u64 },
+    Watch {
+        after: u64,
+    },
     Update(MetaUpdate),
     /// Nothing comes any more from this side.
     Fin,
@@ -73,7 +75,10 @@ pub struct Net {
 pub enum Sent {
     Lost,
     /// It arrives then, and perhaps once more.
-    Arrives { at: u64, again: Option<u64> },
+    Arrives {
+        at: u64,
+        again: Option<u64>,
+    },
     /// The link broke under it.
     Broke,
 }
@@ -195,7 +200,8 @@ impl Net {
     }
 
     pub fn pipes_between(&self, a: Proc, b: Proc) -> Vec<PipeId> {
-        let joins = |pipe: &Pipe| (pipe.ends[0].0, pipe.ends[1].0) == (a, b) || (pipe.ends[1].0, pipe.ends[0].0) == (a, b);
+        let joins =
+            |pipe: &Pipe| (pipe.ends[0].0, pipe.ends[1].0) == (a, b) || (pipe.ends[1].0, pipe.ends[0].0) == (a, b);
         self.pipes.iter().filter(|(_, pipe)| joins(pipe)).map(|(id, _)| *id).collect()
     }
 

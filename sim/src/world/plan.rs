@@ -103,19 +103,50 @@ pub struct Load {
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// The process ends; at once, or within its next effects (so many are still carried out).
-    Crash { who: Proc, down_us: u64, after_effects: Option<usize> },
+    Crash {
+        who: Proc,
+        down_us: u64,
+        after_effects: Option<usize>,
+    },
     /// It stops and goes on later as if nothing had been: a zombie.
-    Pause { who: Proc, for_us: u64 },
+    Pause {
+        who: Proc,
+        for_us: u64,
+    },
     /// No way from any of `from` to any of `to`; back as well unless `one_way`.
-    Cut { from: Vec<Proc>, to: Vec<Proc>, one_way: bool, for_us: u64 },
+    Cut {
+        from: Vec<Proc>,
+        to: Vec<Proc>,
+        one_way: bool,
+        for_us: u64,
+    },
     /// All segd nodes lose power at once; each comes back on its own.
-    PowerLoss { down_us: u64 },
-    SlowDisk { node: u8, factor: u64, for_us: u64 },
+    PowerLoss {
+        down_us: u64,
+    },
+    SlowDisk {
+        node: u8,
+        factor: u64,
+        for_us: u64,
+    },
     /// The leader of metad's log is lost; nobody leads for a while. In doubt, proposals are committed in so many percent.
-    Leaderless { for_us: u64, kept_percent: u32, zombie_us: u64 },
-    SlowMetad { by_us: u64, for_us: u64 },
-    BreakLink { a: u8, b: u8 },
-    BreakPipes { who: Proc, percent: u32 },
+    Leaderless {
+        for_us: u64,
+        kept_percent: u32,
+        zombie_us: u64,
+    },
+    SlowMetad {
+        by_us: u64,
+        for_us: u64,
+    },
+    BreakLink {
+        a: u8,
+        b: u8,
+    },
+    BreakPipes {
+        who: Proc,
+        percent: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +183,7 @@ impl Plan {
         let mut rng = Rng::new(seed, 1);
         let sizes = Sizes {
             metads: 3,
-            segds: u8::try_from(rng.between(4, 6)).expect("small"),
+            segds: u8::try_from(rng.between(5, 7)).expect("small"),
             routers: u8::try_from(rng.between(1, 2)).expect("small"),
             producers: u8::try_from(rng.between(1, 3)).expect("small"),
             consumers: u8::try_from(rng.between(1, 3)).expect("small"),
@@ -216,8 +247,9 @@ fn draw_load(rng: &mut Rng) -> Load {
 fn draw_topic(rng: &mut Rng, load: &Load, mode: FaultMode) -> TopicConfig {
     let (replicas, ack_quorum) = match mode {
         FaultMode::None => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 3), (2, 2), (4, 3), (1, 1)]),
-        // Where R - A + 1 < A a recovery may leave fewer than A copies, which only a repair can mend: not built yet.
-        FaultMode::All => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 2), (4, 2), (1, 1)]),
+        // Only where R - A + 1 == A. If it is less, a recovery may leave fewer than A copies, which only a repair can mend;
+        // if it is more, a replica that was not open when its segment was chosen is missed: neither is built yet.
+        FaultMode::All => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 2), (5, 3), (1, 1)]),
     };
     let records = u64::from(load.batches) * u64::from(load.max_records + 1) / 2;
     TopicConfig {

@@ -288,7 +288,9 @@ impl World {
                 let header = BatchHeader::parse(&batch).expect("the client built it");
                 self.segd_input(n, Input::Append { stream, seq, header, batch });
             }
-            Frame::ToSegd(segment, ToSegd::TailOpen { from, until }, _) => self.serve_tail(n, pipe, segment, from, until),
+            Frame::ToSegd(segment, ToSegd::TailOpen { from, until }, _) => {
+                self.serve_tail(n, pipe, segment, from, until)
+            }
             Frame::ToSegd(segment, ToSegd::Committed, _) => self.answer_committed(n, pipe, segment),
             Frame::Update(update) => {
                 if self.segd(n).watcher.takes(pipe, &update) {

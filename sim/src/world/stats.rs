@@ -55,9 +55,29 @@ impl Stats {
             ($($field:ident),*) => { $(self.$field += other.$field;)* };
         }
         sum!(
-            events, simulated_us, acks, failed_appends, indeterminate, deliveries, rolls, unplanned_rolls,
-            recoveries_started, candidates, reclaimed, switches, switches_not_ready, appends_waited, duplicates,
-            writes_fenced, resends, gates_opened, empty_segments, crashes, pauses, leaders_lost, boundaries_crossed,
+            events,
+            simulated_us,
+            acks,
+            failed_appends,
+            indeterminate,
+            deliveries,
+            rolls,
+            unplanned_rolls,
+            recoveries_started,
+            candidates,
+            reclaimed,
+            switches,
+            switches_not_ready,
+            appends_waited,
+            duplicates,
+            writes_fenced,
+            resends,
+            gates_opened,
+            empty_segments,
+            crashes,
+            pauses,
+            leaders_lost,
+            boundaries_crossed,
             snapshots_restored
         );
     }

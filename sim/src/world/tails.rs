@@ -77,7 +77,8 @@ impl World {
     /// What may be seen of `segment` changed.
     pub(super) fn pump_tails(&mut self, n: u8, segment: SegmentId) {
         let of = |tail: &TailServe| tail.segment == segment;
-        let pipes: Vec<PipeId> = self.segd(n).tails.iter().filter(|(_, tail)| of(tail)).map(|(pipe, _)| *pipe).collect();
+        let pipes: Vec<PipeId> =
+            self.segd(n).tails.iter().filter(|(_, tail)| of(tail)).map(|(pipe, _)| *pipe).collect();
         for pipe in pipes {
             self.pump_tail(n, pipe);
         }

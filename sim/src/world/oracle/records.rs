@@ -65,7 +65,11 @@ impl Records {
         // I15: of one session's records, those sent later lie later.
         if let Some((last, at)) = self.last_acked.insert(value.producer, (value.record, offset)) {
             let ordered = (last < value.record) == (at < offset);
-            assert!(ordered, "I15: producer {}: record {last} is at {at}, {} at {offset}", value.producer, value.record);
+            assert!(
+                ordered,
+                "I15: producer {}: record {last} is at {at}, {} at {offset}",
+                value.producer, value.record
+            );
         }
     }
 
@@ -92,9 +96,15 @@ impl Records {
             let found = at.remove(value);
             match &record.fate {
                 Fate::Acked(offset) => {
-                    assert_eq!(found, Some(*offset), "R1: {value:?} was acked at {offset}; the log has it at {found:?}");
+                    assert_eq!(
+                        found,
+                        Some(*offset),
+                        "R1: {value:?} was acked at {offset}; the log has it at {found:?}"
+                    );
                 }
-                Fate::Failed => assert_eq!(found, None, "I20: {value:?} was said not to be written, and is at {found:?}"),
+                Fate::Failed => {
+                    assert_eq!(found, None, "I20: {value:?} was said not to be written, and is at {found:?}")
+                }
                 Fate::Unknown => {}
                 Fate::Open => panic!("liveness: {value:?} never had an outcome"),
             }
