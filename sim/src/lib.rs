@@ -1,5 +1,6 @@
 //! The proof tools: a world simulator over the real cores, and the campaigns that run it.
 
+pub mod boundary;
 pub mod campaign;
 pub mod model;
 pub mod world;

@@ -44,7 +44,12 @@ enum Command {
         /// Begin no more seeds after so many violations.
         #[arg(long, default_value_t = 1)]
         stop_after: usize,
+        /// Put a known way to break the protocol back (V1 to V8, P2, P3, P8, L1), to see it caught.
+        #[arg(long)]
+        trap: Option<String>,
     },
+    /// Explores the states of the roll protocol's machines.
+    Model(sim::model::ModelArgs),
     /// Runs one seed again.
     Replay {
         seed: u64,
@@ -59,14 +64,33 @@ enum Command {
         /// The plan drawn from the seed.
         #[arg(long)]
         plan: bool,
+        /// As in `run`.
+        #[arg(long)]
+        trap: Option<String>,
     },
 }
 
 fn main() -> Result<()> {
     match Args::parse().command {
-        Command::Run { seeds, from, jobs, faults, stop_after } => run(seeds, from, jobs, faults, stop_after),
-        Command::Replay { seed, faults, trace, trace_hash, plan } => replay(seed, faults, trace, trace_hash, plan),
+        Command::Run { seeds, from, jobs, faults, stop_after, trap } => {
+            activate(trap)?;
+            run(seeds, from, jobs, faults, stop_after)
+        }
+        Command::Model(args) => sim::model::run(args),
+        Command::Replay { seed, faults, trace, trace_hash, plan, trap } => {
+            activate(trap)?;
+            replay(seed, faults, trace, trace_hash, plan)
+        }
     }
+}
+
+/// One trap at most, for the whole process.
+fn activate(name: Option<String>) -> Result<()> {
+    if let Some(name) = name {
+        let Some(case) = sim::model::Case::named(&name) else { bail!("no trap {name:?}: see `sim model --list`") };
+        segd_core::traps::activate(case.trap);
+    }
+    Ok(())
 }
 
 fn run(seeds: u64, from: u64, jobs: usize, faults: Faults, stop_after: usize) -> Result<()> {

@@ -23,7 +23,6 @@ pub struct Consumer {
     router: u8,
     pipe: Option<PipeId>,
     payload: Bytes,
-    pub deliveries: Vec<(u64, u64)>,
 }
 
 fn settings() -> TailSettings {
@@ -60,7 +59,6 @@ impl Consumer {
             router,
             pipe: None,
             payload: Bytes::new(),
-            deliveries: Vec::new(),
         }
     }
 
@@ -159,13 +157,12 @@ impl World {
     fn deliver(&mut self, n: u8, first: Offset, next: Offset) {
         let now = self.now;
         let consumer = &mut self.consumers[usize::from(n)];
-        consumer.deliveries.push((now, next.0));
         let (range, payload) = (consumer.range_index, consumer.payload.clone());
         for record in batch::records(&payload).expect("what was delivered is a whole batch") {
             if record.offset >= first && record.offset < next {
                 let value = Value::decode(record.value.as_deref().unwrap_or_default());
                 self.stats.deliveries += 1;
-                self.oracle.delivered(n, range, record.offset, value);
+                self.oracle.delivered(now, n, range, record.offset, value);
             }
         }
     }

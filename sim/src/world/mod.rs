@@ -72,10 +72,10 @@ pub struct Outcome {
     pub stats: Stats,
     /// Of the trace; the same seed gives the same, in any process. 0 without a trace.
     pub trace_hash: u64,
-    /// Microseconds from an append's send at its client to its ack, in order of acks; with the moment of the ack.
+    /// The moment of each ack, and microseconds since its record was sent by the application.
     pub ack_latencies: Vec<(u64, u64)>,
-    /// Moments of deliveries at the first consumer, with the offset after each.
-    pub deliveries: Vec<(u64, u64)>,
+    /// The same of each delivery at the first consumer.
+    pub delivery_latencies: Vec<(u64, u64)>,
 }
 
 impl World {
@@ -145,11 +145,12 @@ impl World {
         }
         self.stats.simulated_us = self.now;
         self.finish_stats();
+        let (ack_latencies, delivery_latencies) = self.oracle.take_latencies();
         Outcome {
             stats: self.stats,
             trace_hash: if self.trace.on() { self.trace.hash() } else { 0 },
-            ack_latencies: self.oracle.latencies(),
-            deliveries: self.consumers.first().map(|consumer| consumer.deliveries.clone()).unwrap_or_default(),
+            ack_latencies,
+            delivery_latencies,
         }
     }
 

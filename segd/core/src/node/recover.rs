@@ -26,6 +26,9 @@ impl Node {
         let segment = view.spec.id;
         let this_life = recovery.agent_incarnation == self.incarnation || traps::active(Trap::V5AgentResumes);
         let newer = self.agents.get(&segment).is_none_or(|agent| agent.machine.epoch() < recovery.epoch);
+        if newer && self.agents.remove(&segment).is_some() {
+            self.timers.cancel(TimerKey::Fence(segment)); // Of an earlier epoch: it would ask for ever.
+        }
         if recovery.agent != self.id || !this_life || !newer || !matches!(view.state, SegmentState::Open { .. }) {
             return;
         }

@@ -43,8 +43,11 @@ impl Oracle {
         self.records.failed(value, definite, why);
     }
 
-    pub fn delivered(&mut self, consumer: u8, range: u32, offset: Offset, value: Value) {
+    pub fn delivered(&mut self, now: u64, consumer: u8, range: u32, offset: Offset, value: Value) {
         self.readers.delivered(consumer, range, offset, value);
+        if consumer == 0 {
+            self.records.delivered(now, value);
+        }
     }
 
     /// A consumer begins anew, from the earliest offset.
@@ -76,7 +79,8 @@ impl Oracle {
         self.records.check_log(range, log);
     }
 
-    pub fn latencies(&self) -> Vec<(u64, u64)> {
-        self.records.latencies.clone()
+    /// Of acks, and of deliveries at the first consumer: the moment, and microseconds since the record was sent.
+    pub fn take_latencies(&mut self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+        (std::mem::take(&mut self.records.ack_latencies), std::mem::take(&mut self.records.delivery_latencies))
     }
 }

@@ -48,7 +48,8 @@ struct Record {
 pub struct Records {
     records: BTreeMap<Value, Record>,
     last_acked: BTreeMap<u8, (u32, Offset)>,
-    pub latencies: Vec<(u64, u64)>,
+    pub ack_latencies: Vec<(u64, u64)>,
+    pub delivery_latencies: Vec<(u64, u64)>,
 }
 
 impl Records {
@@ -61,7 +62,7 @@ impl Records {
         let record = self.records.get_mut(&value).expect("only what was sent is acked");
         assert_eq!(record.fate, Fate::Open, "{value:?} has two outcomes");
         record.fate = Fate::Acked(offset);
-        self.latencies.push((now, now - record.sent_at));
+        self.ack_latencies.push((now, now - record.sent_at));
         // I15: of one session's records, those sent later lie later.
         if let Some((last, at)) = self.last_acked.insert(value.producer, (value.record, offset)) {
             let ordered = (last < value.record) == (at < offset);
@@ -70,6 +71,12 @@ impl Records {
                 "I15: producer {}: record {last} is at {at}, {} at {offset}",
                 value.producer, value.record
             );
+        }
+    }
+
+    pub fn delivered(&mut self, now: u64, value: Value) {
+        if let Some(record) = self.records.get(&value) {
+            self.delivery_latencies.push((now, now - record.sent_at));
         }
     }
 
