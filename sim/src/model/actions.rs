@@ -62,13 +62,14 @@ fn deliveries(config: &Config, w: &World, msg: Msg, out: &mut Vec<Action>) {
         Msg::Stored { epoch, .. } | Msg::Promised { epoch, .. } => to(To::Agent(epoch)),
         Msg::SealHeld { seal, .. } => to(To::Successor(seal.next)),
         Msg::Begin { segment, .. } => to(To::Successor(segment)),
+        // Once decided, metad answers the same or refuses: asked again only where lateness itself is the subject.
         Msg::Sealed { segment, .. } => {
-            if w.facts.decision(segment).is_none() {
+            if !config.eager || w.facts.decision(segment).is_none() {
                 to(To::Metad);
             }
         }
         Msg::Recovered { .. } => {
-            if w.facts.decided.is_none() {
+            if !config.eager || w.facts.decided.is_none() {
                 to(To::Metad);
             }
         }
