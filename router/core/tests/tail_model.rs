@@ -404,3 +404,28 @@ fn an_offset_below_the_chain_is_out_of_range() {
         other => panic!("{other:?}"),
     }
 }
+
+/// A candidate's stream broke, then the tail lost its own: while it looks for another it must not ask to be woken for the
+/// candidate, in the past and for ever. Found in a simulated run.
+#[test]
+fn a_searching_tail_is_not_woken_for_a_broken_successor() {
+    let mut world = World::new(0, None);
+    world.feed(Input::ChainChanged);
+    world.prepare();
+    world.publish();
+    let (own, successor) = (world.nth(0).unwrap(), world.nth(1).unwrap());
+    // The second break in a row is followed by a pause; the candidate is due in the midst of it.
+    world.break_one(own);
+    world.break_one(successor);
+    let again = world.nth(0).unwrap();
+    world.break_one(again);
+    let due = world.tail.next_deadline().unwrap();
+    while world.streams.is_empty() {
+        world.now = world.tail.next_deadline().unwrap().0;
+        assert!(world.now <= due.0 + 1_000_000);
+        world.feed(Input::Tick);
+    }
+    world.append(2);
+    world.heal(2);
+    world.check(0);
+}
