@@ -95,8 +95,16 @@ async fn a_restart_of_all_keeps_the_state_bit_for_bit() {
     for _ in 0..4 {
         head = nodes.roll(&head).await;
     }
+    // The last command of a roll is its measure; after that nothing is on its way.
+    let admin = cluster.client("client", Role::Client);
+    loop {
+        let request = rpc::RollHistoryRequest { name: "clicks".to_owned(), last: 0 };
+        let rolls = admin.roll_history(request).await.unwrap().rolls;
+        if rolls.len() == 4 && rolls.iter().all(|roll| roll.record_us > 0) {
+            break;
+        }
+    }
     drop(nodes);
-    cluster.leader().await;
     let before = cluster.fingerprint().await;
     for at in 0..3 {
         cluster.kill(at).await;

@@ -108,15 +108,13 @@ impl Link {
     ///
     /// The first request is taken before anything is dialed: openraft pauses in there after an error, and a member that
     /// refuses connections would otherwise be tried without a pause.
-    async fn stream<S>(
-        &mut self,
-        mut input: S,
-    ) -> Result<impl Stream<Item = Result<AppendResult, RpcError>> + Send + 'static, RpcError>
+    async fn stream<S>(&mut self, input: S) -> Result<BoxStream<'static, Result<AppendResult, RpcError>>, RpcError>
     where
         S: Stream<Item = AppendRequest> + Send + Unpin + 'static,
     {
-        let first = input.next().await;
-        let input = futures::stream::iter(first).chain(input);
+        let mut input = input.fuse();
+        let Some(first) = input.next().await else { return Ok(futures::stream::empty().boxed()) };
+        let input = futures::stream::iter([first]).chain(input);
         let mut client = self.client()?;
         let flight = Flight::default();
         let sent = flight.clone();
@@ -133,7 +131,7 @@ impl Link {
             .filter_map(|request| futures::future::ready(request.ok()));
         let answer = tokio::time::timeout(self.stall, client.append(requests)).await;
         let answers = answer.map_err(|_| network_error("no answer to a new stream"))?.map_err(|why| rpc_error(&why))?;
-        Ok(answers_of(answers.into_inner(), flight, self.stall))
+        Ok(answers_of(answers.into_inner(), flight, self.stall).boxed())
     }
 
     async fn unary<R, A>(&self, request: &R, ttl: Duration, call: Unary) -> Result<A, RpcError>
@@ -215,7 +213,7 @@ impl RaftNetworkV2<Types> for Link {
         rpc: AppendEntriesRequest<Types>,
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RpcError> {
-        let mut answers = std::pin::pin!(self.stream(futures::stream::iter([rpc])).await?);
+        let mut answers = self.stream(futures::stream::iter([rpc])).await?;
         let answer = answers.next().await.ok_or_else(|| network_error("the stream ended without an answer"))?;
         Ok(answer?.into())
     }
@@ -229,7 +227,7 @@ impl RaftNetworkV2<Types> for Link {
         S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
     {
         Box::pin(async move {
-            let answers: BoxStream<'s, _> = Box::pin(self.stream(input).await?);
+            let answers: BoxStream<'s, _> = self.stream(input).await?;
             Ok(answers)
         })
     }
