@@ -85,7 +85,9 @@ pub fn place(nodes: &[Candidate], ask: &Ask<'_>) -> Result<Vec<NodeId>, NoPlace>
         Placement::RoundRobin => chosen.extend(round_robin(&usable, ask)),
         Placement::Balanced => spread(&usable, ask, &mut chosen),
         Placement::Sticky => {
-            let stays = ask.prior.first().and_then(|p| usable.iter().find(|n| n.id == *p));
+            // Not if it just failed to open one: else a node whose disk hangs keeps the range from ever rolling.
+            let stays = ask.prior.first().filter(|p| !ask.avoid.contains(p));
+            let stays = stays.and_then(|p| usable.iter().find(|n| n.id == *p));
             chosen.extend(stays);
             spread(&usable, ask, &mut chosen);
         }
@@ -231,6 +233,14 @@ mod tests {
         assert_eq!(place(&nodes, &ask(Placement::Sticky, &prior)).expect("five nodes")[0], NodeId(4));
         nodes[3].fitness = Fitness::Suspect;
         assert_ne!(place(&nodes, &ask(Placement::Sticky, &prior)).expect("four nodes")[0], NodeId(4));
+    }
+
+    #[test]
+    fn sticky_leaves_a_node_that_just_failed_to_open_a_candidate() {
+        let nodes: Vec<_> = (1..=5).map(|i| node(i, &format!("d{i}"))).collect();
+        let (prior, avoid) = (ids(&[4, 1, 2]), ids(&[4]));
+        let ask = Ask { avoid: &avoid, ..ask(Placement::Sticky, &prior) };
+        assert_ne!(place(&nodes, &ask).expect("five nodes")[0], NodeId(4));
     }
 
     #[test]

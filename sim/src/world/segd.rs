@@ -16,6 +16,9 @@ use segd_core::io::{Durability, Effect, Input, ReportId, StreamId};
 use segd_core::node::Node;
 use std::collections::BTreeMap;
 
+/// However slow a disk is, a sync ends: what lasts longer is a failed disk, and another fault.
+const SYNC_AT_MOST_US: u64 = 1_500_000;
+
 /// What tails may see of a segment. Bounds only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
@@ -172,7 +175,8 @@ impl World {
         }
         let segd = self.segd(n);
         let (entries, slow) = (segd.disk.len(), segd.slow);
-        self.at(self.now + latency * slow, Proc::Segd(n), What::Synced { entries });
+        let latency = (latency * slow).min(SYNC_AT_MOST_US);
+        self.at(self.now + latency, Proc::Segd(n), What::Synced { entries });
     }
 
     // -- the node

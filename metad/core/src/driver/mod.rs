@@ -285,9 +285,6 @@ impl Driver {
                 self.wants.remove(segment);
                 self.watched.remove(segment);
                 self.end_recovery(*segment);
-                if let Some(watched) = self.watched.get_mut(next) {
-                    watched.opened = Some(now);
-                }
                 if let Some(asked_at) = asked_at {
                     let record_us = now.since_us(asked_at);
                     self.propose(now, Command::RollRecorded { segment: *next, record_us }, out);

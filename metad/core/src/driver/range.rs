@@ -22,20 +22,18 @@ pub(super) struct Want {
     pub since: Tick,
 }
 
-/// Timers and measures of one segment, from `Prepare` to its opening.
+/// Timers and measures of one candidate, from `Prepare` until it is chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     /// Its `Prepare` was committed, or this leader first saw it.
     pub since: Tick,
-    /// It entered the chain, or this leader first saw it there.
-    pub opened: Option<Tick>,
     pub commit_us: u64,
     pub ready_us: u64,
 }
 
 impl Watched {
     pub fn since(now: Tick) -> Watched {
-        Watched { since: now, opened: None, commit_us: 0, ready_us: 0 }
+        Watched { since: now, commit_us: 0, ready_us: 0 }
     }
 }
 

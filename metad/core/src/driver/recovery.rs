@@ -6,7 +6,7 @@
 use super::Driver;
 use super::io::Effect;
 use super::pending::Subject;
-use super::range::{Ensured, Watched, config_of};
+use super::range::{Ensured, config_of};
 use crate::command::Command;
 use crate::state::Meta;
 use crate::state::records::Segment;
@@ -27,29 +27,15 @@ pub(super) struct Appointed {
 }
 
 impl Driver {
-    pub(super) fn needs_recovery(&mut self, now: Tick, meta: &Meta, id: SegmentId, segment: &Segment) -> bool {
+    pub(super) fn needs_recovery(&self, now: Tick, meta: &Meta, id: SegmentId, segment: &Segment) -> bool {
         segment.recovery.is_some()
             || self.primary_is_over(meta, segment)
             || self.is_stalled(now, id)
-            || self.never_became_ready(now, id, segment)
     }
 
     fn is_stalled(&self, now: Tick, id: SegmentId) -> bool {
         let patience_ms = self.timing.recovery_patience_ms * COMPLAINT_PATIENCES;
         self.stalled.get(&id).is_some_and(|complaint| now < complaint.plus_ms(patience_ms))
-    }
-
-    /// An agent may begin its candidate before that was reported ready. If the report never comes, nobody may write there.
-    fn never_became_ready(&mut self, now: Tick, id: SegmentId, segment: &Segment) -> bool {
-        if segment.primary_incarnation.is_some() {
-            return false;
-        }
-        let opened = *self.watched.entry(id).or_insert(Watched::since(now)).opened.get_or_insert(now);
-        let until = opened.plus_ms(self.timing.ready_timeout_ms);
-        if now < until {
-            self.wake(until, segment.range);
-        }
-        now >= until
     }
 
     /// An agent at work within its patience, else a new one.

@@ -119,6 +119,8 @@ impl Meta {
             SegmentState::Open { .. } => {
                 let head = self.ranges.get(&s.range).and_then(|r| r.head);
                 hold(s.chosen && head == Some(id), "R4", "at most one segment of a range is open in the chain", seen)?;
+                let life = s.primary_incarnation.is_some();
+                hold(life, "R1", "a segment of the chain was open on a quorum when it was chosen", seen)?;
             }
             SegmentState::Sealed { start, end, next } => {
                 hold(start <= end && s.chosen, "R2", "a sealed segment's end is not below its start", seen)?;

@@ -135,7 +135,6 @@ impl Meta {
         let known_open: &[NodeId] = match &segment.state {
             SegmentState::Ready { open_on } => open_on,
             SegmentState::Planned => &[],
-            SegmentState::Open { .. } if segment.primary_incarnation.is_none() => &[],
             SegmentState::Open { .. }
             | SegmentState::Sealed { .. }
             | SegmentState::Reclaiming
@@ -152,18 +151,16 @@ impl Meta {
             return Err(Refusal::BadReplicas(why));
         }
         let (range, binder) = (segment.range, segment.binder);
-        let (is_candidate, was_planned) = (segment.is_candidate(), segment.state == SegmentState::Planned);
+        let was_planned = segment.state == SegmentState::Planned;
         let segment = self.known_mut(id);
         segment.primary_incarnation = Some(incarnation);
         if was_planned {
             segment.phases.commit_us = commit_us;
             segment.phases.open_us = open_us;
         }
-        if is_candidate {
-            segment.state = SegmentState::Ready { open_on: union };
-        }
+        segment.state = SegmentState::Ready { open_on: union };
         ch.segments.insert(id);
-        if binder == Binder::Root && is_candidate {
+        if binder == Binder::Root {
             self.choose(id, Offset(0), ch);
             let others = self.ranges.get(&range).expect("a segment has its range").roots.clone();
             self.reclaim_trees(others, ch);
