@@ -97,10 +97,6 @@ impl Disk {
         self.entries.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// The sync that covered `entries` is done. True if the next one is to be started now.
     pub fn sync_done(&mut self, entries: usize) -> bool {
         for entry in &self.entries[self.synced..entries] {

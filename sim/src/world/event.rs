@@ -171,12 +171,4 @@ impl Heap {
         let event = self.slots[slot as usize].take().expect("a slot is filled until its event is popped");
         Some((at, order, event))
     }
-
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
 }

@@ -92,7 +92,8 @@ impl World {
             };
             for (n, consumer) in self.consumers.iter().enumerate().filter(|(_, c)| c.range_index as usize == index) {
                 let reached = consumer.next_offset().is_some_and(|next| next >= end);
-                if !(reached && (consumer.finished || !self.settle.reading || !consumer.is_full_read())) {
+                let read = consumer.finished || !self.settle.reading || !consumer.is_full_read();
+                if !reached || !read {
                     missing.push(format!("consumer {n} is at {:?} of {end} in {range}", consumer.next_offset()));
                 }
             }

@@ -16,6 +16,9 @@ use seam_wire::meta::MetaItem;
 use seam_wire::msg::Decision;
 use seam_wire::{Offset, SegmentId};
 
+/// (moment, microseconds taken), both in microseconds of simulated time.
+pub type Latencies = Vec<(u64, u64)>;
+
 pub struct Oracle {
     pub records: Records,
     readers: Readers,
@@ -80,7 +83,7 @@ impl Oracle {
     }
 
     /// Of acks, and of deliveries at the first consumer: the moment, and microseconds since the record was sent.
-    pub fn take_latencies(&mut self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    pub fn take_latencies(&mut self) -> (Latencies, Latencies) {
         (std::mem::take(&mut self.records.ack_latencies), std::mem::take(&mut self.records.delivery_latencies))
     }
 }
