@@ -35,7 +35,7 @@ impl Cluster {
         let beside = programs();
         // A test that failed has cleaned up after itself; its mark on the lock means nothing to the next.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        sweep(beside);
+        sweep(&beside);
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(beside).expect("a temporary directory");
         let cluster = Cluster { dir, _alone: alone };
@@ -230,14 +230,15 @@ pub async fn soon<T>(what: &str, answer: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{what} did not come about"))
 }
 
-/// The directory of the programs; all of them must be there.
-fn programs() -> &'static Path {
-    let beside = Path::new(env!("CARGO_BIN_EXE_seam")).parent().expect("a program lies in a directory");
-    for program in ["metad", "segd", "router", "loadgen"] {
+/// The directory of the programs, above that of this test; all of them must be there.
+fn programs() -> PathBuf {
+    let this = std::env::current_exe().expect("a test has a path");
+    let beside = this.ancestors().nth(2).expect("a test lies in the directory `deps`, and that in the programs'");
+    for program in ["seam", "metad", "segd", "router", "loadgen"] {
         let path = beside.join(program);
         assert!(path.is_file(), "{} is missing: run `cargo build --release --workspace --bins`", path.display());
     }
-    beside
+    beside.to_owned()
 }
 
 fn root(dir: &Path) -> PathBuf {
@@ -245,7 +246,7 @@ fn root(dir: &Path) -> PathBuf {
 }
 
 fn seam_at<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seam"));
+    let mut command = Command::new(programs().join("seam"));
     command.args(arguments).env("SEAM_DEV_DIR", root).env("SEAM_CONFIG", root.join("client.toml"));
     command
 }

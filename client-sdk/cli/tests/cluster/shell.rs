@@ -38,12 +38,13 @@ fn records_come_back_in_order_over_rolls_crashes_and_restarts() {
 
     cluster.seam(["topic", "create", "events", "--segment-bytes", "64KiB"]);
     let mut expected = lines(0, 3_000);
-    for part in expected.chunks(500) {
+    // Each part is more than a segment: it rolls the segment that takes it.
+    for (rolls, part) in (1..).zip(expected.chunks(500)) {
         let arguments = ["produce", "events", "--key", "k", "--header", "a=b", "--json"];
         let written: Value = serde_json::from_str(&cluster.feed(arguments, as_input(part))).expect("JSON");
         assert_eq!((&written["records"], &written["failed"]), (&500.into(), &0.into()));
+        until("a roll", || cluster.sealed("events") >= rolls);
     }
-    until("rolls", || cluster.sealed("events") >= 5);
     assert_eq!(read_all(&cluster, "events"), expected);
 
     let one = cluster.seam(["consume", "events", "--from", "1234", "--count", "1", "--json"]);

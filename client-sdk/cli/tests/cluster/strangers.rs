@@ -15,7 +15,7 @@ use seamlog::TopicConfig;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tonic::Code;
+use tonic::{Code, Status};
 
 const TOPIC: &str = "guarded";
 const RATE_PER_S: u64 = 200;
@@ -71,9 +71,9 @@ async fn grpc_too(cluster: &Cluster, foreign: &TlsPaths) {
     let before = failures(&metrics, "seam_metad");
     let stranger = dial(&TlsMaterial::load_untrusted(foreign).expect("a pair"));
     let status = soon("an end", AdminClient::new(stranger.clone()).status(StatusRequest {})).await;
-    assert_eq!(status.expect_err("a stranger was answered").code(), Code::Unavailable);
+    assert!(no_answer(&status.expect_err("a stranger was answered")));
     let beat = soon("an end", MetadataClient::new(stranger).heartbeat(HeartbeatRequest::default())).await;
-    assert_eq!(beat.expect_err("a stranger was answered").code(), Code::Unavailable);
+    assert!(no_answer(&beat.expect_err("a stranger was answered")));
     until("the failure counted", || failures(&metrics, "seam_metad") > before);
 
     let before = failures(&metrics, "seam_metad");
@@ -98,6 +98,11 @@ async fn grpc_too(cluster: &Cluster, foreign: &TlsPaths) {
     let drain =
         soon("an answer", AdminClient::new(node).drain_node(DrainNodeRequest { node_id: 2, drain: true })).await;
     assert_eq!(drain.expect_err("a node is no client").code(), Code::PermissionDenied);
+}
+
+/// The call failed below the service: a refusal by the service itself has no cause.
+fn no_answer(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
 }
 
 fn failures(metrics: &Metrics, prefix: &str) -> f64 {
