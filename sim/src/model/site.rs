@@ -99,7 +99,7 @@ impl Site {
     /// The `nth` entry of the queue is on disk, and this process hears of it.
     pub fn synced(&mut self, nth: usize) -> Done {
         let entry = self.journal.remove(nth);
-        self.to_disk(entry);
+        self.write_out(entry);
         match entry {
             Entry::Records { epoch, to, seal, .. } => {
                 let stored = self.machine.persisted(epoch, to, seal.is_some());
@@ -112,7 +112,7 @@ impl Site {
         }
     }
 
-    fn to_disk(&mut self, entry: Entry) {
+    fn write_out(&mut self, entry: Entry) {
         match entry {
             Entry::Records { binds_start, to, seal, .. } => {
                 if binds_start {
@@ -130,7 +130,7 @@ impl Site {
     /// What this replica says at once to those who ask it again for the seal entry.
     pub fn restart(&mut self, kept: usize) -> Option<SealEntry> {
         let queue = std::mem::take(&mut self.journal);
-        queue.into_iter().take(kept).for_each(|entry| self.to_disk(entry));
+        queue.into_iter().take(kept).for_each(|entry| self.write_out(entry));
         self.log = self.log.slice(0, START.until(self.disk.durable_end));
         self.restore()
     }
@@ -156,10 +156,6 @@ impl Site {
     /// P's own seal entry, on disk before any promise.
     pub fn lawful_vote_on_disk(&self) -> Option<SealEntry> {
         self.disk.seal.filter(|_| self.disk.promised == Epoch::PRIMARY)
-    }
-
-    pub fn promise_is_durable(&self) -> bool {
-        self.disk.promised > Epoch::PRIMARY
     }
 
     /// The record at `offset` on disk.

@@ -140,11 +140,12 @@ impl Node {
         if own && writer.machine.phase() != Phase::Over {
             return; // It follows its own quorum, which metad heard of from it.
         }
-        writer.machine.end();
+        // One writer ever: what it assigned below the decided end is what the log holds there, and is acked as far as A
+        // replicas are known to hold it.
+        let through = writer.machine.settle(decision);
         let start = writer.machine.start();
-        // One writer ever: what it assigned below the decided end is what the log holds there.
         while let Some(unacked) = writer.unacked.front() {
-            if unacked.end > decision.end {
+            if unacked.end > through {
                 break;
             }
             let unacked = writer.unacked.pop_front().expect("R1: a front was just seen");

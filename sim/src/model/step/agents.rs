@@ -29,7 +29,7 @@ impl Step<'_> {
         let agent = Agent::new(&layout.spec(N), epoch, candidate, START);
         self.w.agents[epoch.0 as usize - 1] = Some(Shared::new(agent));
         self.send(Msg::Fence { epoch });
-        self.to_site(agent_node(epoch), Msg::Fence { epoch });
+        self.tell_site(agent_node(epoch), Msg::Fence { epoch });
     }
 
     /// Trap V5: the new process takes the old one's appointment for its own.
@@ -42,7 +42,7 @@ impl Step<'_> {
         self.w.agents.get_mut((epoch.0 as usize).wrapping_sub(1))?.as_mut()
     }
 
-    pub(super) fn to_agent(&mut self, epoch: Epoch, msg: Msg) {
+    pub(super) fn tell_agent(&mut self, epoch: Epoch, msg: Msg) {
         let Some(agent) = self.agent_mut(epoch) else { return };
         match msg {
             Msg::Promised { node, tail, .. } => {
@@ -87,7 +87,7 @@ impl Step<'_> {
         }
         let msg = Msg::Replicate { epoch, base: held, records, seal: None };
         if self.w.net.insert(msg) && node == agent_node(epoch) {
-            self.to_site(node, msg);
+            self.tell_site(node, msg);
         }
     }
 

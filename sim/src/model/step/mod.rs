@@ -98,11 +98,11 @@ impl Step<'_> {
 
     fn deliver(&mut self, msg: Msg, to: To) {
         match to {
-            To::Writer => self.to_writer(msg),
-            To::Site(node) => self.to_site(node, msg),
-            To::Successor(segment) => self.to_successor(segment, msg),
-            To::Agent(epoch) => self.to_agent(epoch, msg),
-            To::Metad => self.to_metad(msg),
+            To::Writer => self.tell_writer(msg),
+            To::Site(node) => self.tell_site(node, msg),
+            To::Successor(segment) => self.tell_successor(segment, msg),
+            To::Agent(epoch) => self.tell_agent(epoch, msg),
+            To::Metad => self.tell_metad(msg),
         }
     }
 
@@ -115,9 +115,9 @@ impl Step<'_> {
                 if self.config.eager || self.home(to) == Some(node) { self.deliver(msg, to) } else { self.put(msg) }
             }
             Msg::Promised { node, epoch, .. } if self.home(To::Agent(epoch)) == Some(node) => {
-                self.to_agent(epoch, msg);
+                self.tell_agent(epoch, msg);
             }
-            Msg::SealHeld { seal, .. } if self.config.eager => self.to_successor(seal.next, msg),
+            Msg::SealHeld { seal, .. } if self.config.eager => self.tell_successor(seal.next, msg),
             Msg::Replicate { .. }
             | Msg::SealHeld { .. }
             | Msg::Begin { .. }
@@ -147,7 +147,7 @@ impl Step<'_> {
         }
     }
 
-    fn to_metad(&mut self, msg: Msg) {
+    fn tell_metad(&mut self, msg: Msg) {
         let layout = &self.config.layout;
         let views = match msg {
             Msg::Sealed { segment, decision } => {
@@ -185,7 +185,7 @@ impl Step<'_> {
     /// Candidates of recoveries hear metad at once: no other word opens their gates, so nothing they do before it counts.
     fn tell_recoveries(&mut self, view: Msg) {
         for epoch in (1..=EPOCHS as u64).map(Epoch) {
-            self.to_successor(self.config.layout.candidate(epoch), view);
+            self.tell_successor(self.config.layout.candidate(epoch), view);
         }
     }
 

@@ -10,7 +10,7 @@ use seam_wire::{Epoch, NodeId, Offset};
 use segd_core::replica::{Stored, WriteRequest};
 
 impl Step<'_> {
-    pub(super) fn to_site(&mut self, node: NodeId, msg: Msg) {
+    pub(super) fn tell_site(&mut self, node: NodeId, msg: Msg) {
         match msg {
             Msg::Replicate { epoch, base, records, seal } => self.replicate(node, epoch, base, records, seal),
             Msg::Fence { epoch } => {

@@ -17,7 +17,7 @@ impl Step<'_> {
         self.w.successors[self.config.layout.slot(segment)].as_mut()
     }
 
-    pub(super) fn to_successor(&mut self, segment: SegmentId, msg: Msg) {
+    pub(super) fn tell_successor(&mut self, segment: SegmentId, msg: Msg) {
         match msg {
             Msg::Begin { by, end, .. } => self.begin(segment, by, end),
             Msg::SealHeld { node, seal, .. } => {

@@ -62,7 +62,7 @@ impl Step<'_> {
         self.send(Msg::Begin { segment: seal.next, by: Binder::Primary, end: seal.end });
     }
 
-    pub(super) fn to_writer(&mut self, msg: Msg) {
+    pub(super) fn tell_writer(&mut self, msg: Msg) {
         let layout = self.config.layout;
         let Some(writer) = &mut self.w.writer else { return };
         if writer.machine.phase() == Phase::Over {
@@ -133,7 +133,7 @@ impl Step<'_> {
         self.send(Msg::Sealed { segment: N, decision });
         if self.config.followers_hear {
             self.send(Msg::Decided { decision });
-            self.to_site(P_NODE, Msg::Decided { decision });
+            self.tell_site(P_NODE, Msg::Decided { decision });
         }
     }
 }
