@@ -195,7 +195,7 @@ fn peer() -> impl Strategy<Value = Peer> {
             Peer::Open,
             Peer::Ping { nonce: n },
             Peer::Stored { epoch: Epoch(n), durable_end: Offset(n), sealed: true },
-            Peer::Table { snapshot },
+            Peer::Table { prior: SegmentId(3), end: Offset(9), snapshot },
         ])
     })
 }
