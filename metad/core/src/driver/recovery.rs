@@ -28,9 +28,7 @@ pub(super) struct Appointed {
 
 impl Driver {
     pub(super) fn needs_recovery(&self, now: Tick, meta: &Meta, id: SegmentId, segment: &Segment) -> bool {
-        segment.recovery.is_some()
-            || self.primary_is_over(meta, segment)
-            || self.is_stalled(now, id)
+        segment.recovery.is_some() || self.primary_is_over(meta, segment) || self.is_stalled(now, id)
     }
 
     fn is_stalled(&self, now: Tick, id: SegmentId) -> bool {
