@@ -7,13 +7,11 @@ mod accept;
 mod config;
 mod connect;
 mod endpoint;
-mod standing;
 
 pub use accept::{Accepted, Acceptor};
 pub use config::{QuicConfig, QuicConfigError};
 pub use connect::{ConnectError, connect};
 pub use endpoint::{EndpointError, client_endpoint, endpoint, refresh, server_endpoint};
-pub use standing::Standing;
 
 use crate::identity::{Identity, IdentityError};
 use quinn::VarInt;

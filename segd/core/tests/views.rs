@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bytes::Bytes;
 use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentSpec, SegmentState, SegmentView, TopicView};
+use seam_wire::msg::Peer;
 use seam_wire::topic::TopicConfig;
 use seam_wire::{Incarnation, NodeId, Offset, RangeId, SegmentId, Tick, TopicId};
 use segd_core::io::{Effect, Input};
@@ -62,4 +64,18 @@ fn segments_of_a_deleted_topic_are_forgotten_though_they_were_decided() {
     let out = tell(&mut node, 3, vec![view(SegmentState::Reclaiming), topic(true)]);
     assert!(out.iter().any(|effect| matches!(effect, Effect::Forget { segment: S })));
     assert!(node.replica(S).is_none());
+}
+
+/// A follower that was asked before it had heard of the segment answered only when it was asked again, a quarter of a second
+/// later.
+#[test]
+fn an_open_that_comes_before_the_assignment_is_answered_with_it() {
+    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Vec::new());
+    let (from, msg, payload) = (NodeId(1), Peer::Open, Bytes::new());
+    let mut out = Vec::new();
+    node.handle(Tick(1), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
+    assert!(out.is_empty());
+    let out = tell(&mut node, 1, vec![topic(false), view(SegmentState::Planned)]);
+    let opened = |effect: &Effect| matches!(effect, Effect::Send { to: NodeId(1), msg: Peer::Opened, .. });
+    assert!(out.iter().any(opened), "{out:?}");
 }

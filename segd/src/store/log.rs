@@ -170,7 +170,7 @@ impl SegmentLog {
         until: Option<Offset>,
         max_bytes: usize,
     ) -> Result<(Offset, Offset, Bytes), ReadError> {
-        if let Some(found) = self.state.lock().from_cache(from, until, max_bytes) {
+        if let Some(found) = self.state.lock().cached(from, until, max_bytes) {
             return Ok(found);
         }
         self.read_file(from, until, max_bytes)
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    fn from_cache(&self, from: Offset, until: Option<Offset>, max_bytes: usize) -> Option<(Offset, Offset, Bytes)> {
+    fn cached(&self, from: Offset, until: Option<Offset>, max_bytes: usize) -> Option<(Offset, Offset, Bytes)> {
         let (first, _, _) = self.cache.front()?;
         if from < *first {
             return None;

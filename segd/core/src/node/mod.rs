@@ -51,6 +51,8 @@ pub struct Node {
     /// The highest segment id metad knew when this life began: a younger segment was never on this disk.
     oldest_unknown: Option<SegmentId>,
     replicas: BTreeMap<SegmentId, ReplicaState>,
+    /// Who asked for segments that metad has not told this node of yet; bounded.
+    early_opens: BTreeMap<SegmentId, NodeId>,
     writers: BTreeMap<SegmentId, Writer>,
     agents: BTreeMap<SegmentId, AgentState>,
     streams: Streams,
@@ -81,6 +83,7 @@ impl Node {
             deleted: BTreeSet::new(),
             oldest_unknown: None,
             replicas,
+            early_opens: BTreeMap::new(),
             writers: BTreeMap::new(),
             agents: BTreeMap::new(),
             streams: Streams::default(),

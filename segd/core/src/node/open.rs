@@ -12,6 +12,9 @@ use seam_wire::report::Report;
 use seam_wire::{NodeId, Offset, SegmentId, Tick};
 use std::collections::btree_map::Entry;
 
+/// `Open`s kept until metad's word on their segment arrives.
+const MAX_EARLY_OPENS: usize = 1024;
+
 impl Node {
     /// This node is in the segment's replica set: open it if it was never here and may still be opened.
     pub(super) fn open_if_new(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
@@ -27,7 +30,8 @@ impl Node {
             if !fresh {
                 return;
             }
-            vacant.insert(ReplicaState::new(view.spec.clone()));
+            let replica = vacant.insert(ReplicaState::new(view.spec.clone()));
+            replica.asked_open = self.early_opens.remove(&segment);
             let writes = vec![Write::Header { spec: view.spec.clone() }];
             self.persist(segment, writes, PendingWrite::Header, out);
         }
@@ -84,7 +88,14 @@ impl Node {
     }
 
     pub(super) fn on_open(&mut self, from: NodeId, segment: SegmentId, out: &mut Outbox) {
-        let Some(replica) = self.replicas.get_mut(&segment) else { return };
+        let Some(replica) = self.replicas.get_mut(&segment) else {
+            // The primary heard of it first: answered when the assignment is here, not when it asks again.
+            self.early_opens.insert(segment, from);
+            if self.early_opens.len() > MAX_EARLY_OPENS {
+                self.early_opens.pop_first();
+            }
+            return;
+        };
         if replica.header_durable {
             self.tell(from, segment, Peer::Opened, out);
         } else {
