@@ -114,6 +114,16 @@ fn parse_filter(variable: &'static str, value: String) -> Result<EnvFilter, Tele
     EnvFilter::try_new(format!("{QUIET},{value}")).map_err(|source| TelemetryError::Filter { variable, value, source })
 }
 
+/// A panic anywhere ends the process, after the usual message: a service whose owner task is gone but whose heartbeats go
+/// on would be worse than one that is down. For `main` of services only.
+pub fn abort_on_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        tell(info);
+        std::process::abort();
+    }));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,14 +140,4 @@ mod tests {
         let filter = parse_filter("SEAM_LOG", "info,quinn=debug".to_owned()).unwrap().to_string();
         assert!(filter.contains("quinn=debug") && !filter.contains("quinn=warn"), "{filter}");
     }
-}
-
-/// A panic anywhere ends the process, after the usual message: a service whose owner task is gone but whose heartbeats go
-/// on would be worse than one that is down. For `main` of services only.
-pub fn abort_on_panic() {
-    let tell = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        tell(info);
-        std::process::abort();
-    }));
 }
