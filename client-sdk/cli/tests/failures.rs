@@ -73,7 +73,9 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 fn a_service_that_ends_is_named_with_its_last_words_and_nothing_is_left() {
     let bench = Bench::new("echo 'listen: address is bad' >&2; exit 3");
     let said = complaint(&bench.run(&["dev", "up"]));
-    assert!(said.contains("metad-1 ended") && said.contains("listen: address is bad"), "{said}");
+    // All members end alike; which of them is looked at first after its end is a matter of scheduling.
+    let named = (1..=3).any(|member| said.contains(&format!("metad-{member} ended")));
+    assert!(named && said.contains("listen: address is bad"), "{said}");
     assert_eq!(bench.left_running(), Vec::<String>::new());
 }
 
