@@ -8,11 +8,13 @@
 //! | [`accumulate`] | which records share a batch, and when it goes |
 //! | [`producer`] | sequences, retries, order and outcome of the batches of one range |
 //! | [`tail`] | what of a tail is delivered, and where it goes on after a break |
+//! | [`group`] | who is a member of a consumer group, who owns which range, what is committed |
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod accumulate;
 mod error;
+pub mod group;
 pub mod partition;
 pub mod producer;
 pub mod tail;
