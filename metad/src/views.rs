@@ -45,6 +45,11 @@ fn segment_info(meta: &Meta, id: SegmentId) -> Option<rpc::SegmentInfo> {
         replicas: view.spec.replicas.iter().map(|node| node.0).collect(),
         ack_quorum: u32::from(view.spec.ack_quorum),
         attempt: view.spec.attempt,
+        recovery: view.recovery.as_ref().map(|recovery| rpc::RecoveryInfo {
+            epoch: recovery.epoch.0,
+            agent: recovery.agent.0,
+            candidate: recovery.candidate.0,
+        }),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Between gRPC messages and plain data.
 
-use super::types::{AlterTopic, NodeInfo, RangeInfo, RollRecord, SegmentInfo, Status, TopicInfo};
+use super::types::{AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollRecord, SegmentInfo, Status, TopicInfo};
 use seam_grpc as rpc;
 use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
 
@@ -92,8 +92,10 @@ fn range(info: rpc::RangeInfo) -> RangeInfo {
 }
 
 fn segment(info: rpc::SegmentInfo) -> SegmentInfo {
-    let rpc::SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt } = info;
-    SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt }
+    let rpc::SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt, recovery } = info;
+    let recovery =
+        recovery.map(|rpc::RecoveryInfo { epoch, agent, candidate }| RecoveryInfo { epoch, agent, candidate });
+    SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt, recovery }
 }
 
 pub(super) fn node(info: rpc::NodeInfo) -> NodeInfo {

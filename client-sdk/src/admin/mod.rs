@@ -3,7 +3,7 @@
 mod convert;
 mod types;
 
-pub use types::{AlterTopic, NodeInfo, RangeInfo, RollRecord, SegmentInfo, Status, TopicInfo};
+pub use types::{AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollRecord, SegmentInfo, Status, TopicInfo};
 
 use crate::client::Client;
 use crate::error::Error;

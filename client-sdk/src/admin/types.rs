@@ -45,6 +45,19 @@ pub struct SegmentInfo {
     pub replicas: Vec<u32>,
     pub ack_quorum: u32,
     pub attempt: u32,
+    /// Its latest recovery, at work while it is open: its primary is dead, or was complained about.
+    pub recovery: Option<RecoveryInfo>,
+}
+
+/// A recovery of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryInfo {
+    /// Fences everybody of a lower epoch.
+    pub epoch: u64,
+    /// Node id of the agent.
+    pub agent: u32,
+    /// The segment that follows, unless a seal entry names another.
+    pub candidate: u64,
 }
 
 /// A segd node.

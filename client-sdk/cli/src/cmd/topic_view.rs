@@ -134,6 +134,7 @@ mod tests {
             replicas: vec![3, 1],
             ack_quorum: 2,
             attempt: 1,
+            recovery: None,
         };
         let topic = TopicInfo {
             id: 1,

@@ -149,6 +149,7 @@ mod tests {
             replicas: replicas.into(),
             ack_quorum: 2,
             attempt: 1,
+            recovery: None,
         }
     }
 

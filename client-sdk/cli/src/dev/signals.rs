@@ -6,6 +6,7 @@ use super::layout::Layout;
 use super::{daemons, ready};
 use crate::output::Out;
 use anyhow::{Context, Result};
+use std::time::UNIX_EPOCH;
 
 /// # Errors
 /// One of them does not run.
@@ -33,6 +34,7 @@ pub async fn restart(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()
     let _lock = layout.lock()?;
     let cluster = Cluster::load(layout)?;
     for daemon in daemons(layout, &cluster, pattern)? {
+        let began_unix_us = unix_us();
         let before = daemon.state()?;
         let life = ready::life_of(layout, &cluster, &daemon.name).await;
         let ended = daemon.stop(STOP_PATIENCE)?;
@@ -46,9 +48,14 @@ pub async fn restart(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()
                 format!("restarted, by SIGKILL: it did not end within {STOP_PATIENCE:?} of SIGTERM")
             }
         };
-        report(&daemon, &how, Some(pid), out)?;
+        report(&daemon, &how, Some(pid), began_unix_us, out)?;
     }
     Ok(())
+}
+
+/// Now, in microseconds since the Unix epoch: what a script needs to say how long after a signal something happened.
+fn unix_us() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// With a role or `all`, processes that do not run are left out; a single one must run.
@@ -69,16 +76,19 @@ fn each_live(
     }
     anyhow::ensure!(!live.is_empty(), "none of {pattern} runs: `seam dev status` shows how they stand");
     for daemon in live {
+        let began_unix_us = unix_us();
         act(daemon)?;
         let pid = daemon.identity()?.map(|identity| identity.pid());
-        report(daemon, done, pid, out)?;
+        report(daemon, done, pid, began_unix_us, out)?;
     }
     Ok(())
 }
 
-fn report(daemon: &Daemon, how: &str, pid: Option<u32>, out: &mut Out) -> Result<()> {
+fn report(daemon: &Daemon, how: &str, pid: Option<u32>, began_unix_us: u64, out: &mut Out) -> Result<()> {
     if out.is_json() {
-        return out.json_line(&serde_json::json!({ "name": daemon.name, "done": how, "pid": pid }));
+        return out.json_line(&serde_json::json!({
+            "name": daemon.name, "done": how, "pid": pid, "began_unix_us": began_unix_us, "ended_unix_us": unix_us(),
+        }));
     }
     let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     out.line(format!("{} {how}{pid}", daemon.name))
