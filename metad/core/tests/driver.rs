@@ -153,6 +153,8 @@ fn a_roll_is_recorded_in_chain_order_with_its_phases() {
     let late = w.sealed(2, 10, 20, 3);
     w.settle();
     assert!(w.done(again) && w.done(late));
+    // The record's own duration travels with whatever is committed next, at the latest with the next sweep.
+    w.run_until(2000, |w| w.meta.history(RangeId(1), 0).all(|record| record.record_us != 0));
     let record = *w.meta.history(RangeId(1), 0).next().expect("recorded");
     assert_eq!((record.segment, record.next, record.gate_us), (s(1), s(2), 7));
     for (phase, us) in [("commit", record.commit_us), ("ready", record.ready_us), ("record", record.record_us)] {
@@ -485,7 +487,8 @@ fn the_leader_dies_at_each_step_of_a_roll() {
                     .count() as u64;
                 assert_eq!(c.made, c.used + c.reclaimed + waiting, "step {steps}");
                 if !killed {
-                    assert!(steps >= 12, "only {steps} steps: this roll is too short to prove anything");
+                    // Three rolls, each at least prepared, made ready and recorded.
+                    assert!(steps >= 9, "only {steps} steps: these rolls are too short to prove anything");
                     break;
                 }
                 steps += 1;

@@ -106,10 +106,23 @@ impl Journal {
         durability: Durability,
         done: Completion,
     ) -> Result<Lsn, JournalError> {
+        self.append_all(vec![entry.into()], durability, done).map(|numbers| numbers[0])
+    }
+
+    /// Queues entries that belong together: the writer finds all of them in its queue or none, so that they share a sync
+    /// where the group has room. `done` is called once, for the last.
+    ///
+    /// On `Err` nothing was queued and `done` is dropped uncalled.
+    pub fn append_all(
+        &self,
+        entries: Vec<Entry>,
+        durability: Durability,
+        done: Completion,
+    ) -> Result<Vec<Lsn>, JournalError> {
         let parts = &self.inner.parts;
-        let pushed = parts.queue.push(entry.into(), durability, done);
+        let pushed = parts.queue.push_all(entries, durability, done);
         match &pushed {
-            Ok(_) => parts.counters.appends.fetch_add(1, Relaxed),
+            Ok(numbers) => parts.counters.appends.fetch_add(numbers.len() as u64, Relaxed),
             Err(JournalError::Overloaded { .. }) => parts.counters.overloaded.fetch_add(1, Relaxed),
             Err(JournalError::TooLarge { .. } | JournalError::Failed { .. } | JournalError::Closed) => 0,
         };

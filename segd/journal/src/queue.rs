@@ -69,26 +69,40 @@ impl Queue {
         }
     }
 
-    pub fn push(&self, entry: Entry, durability: Durability, done: Completion) -> Result<Lsn, JournalError> {
-        if entry.len() > self.max_entry_bytes {
+    /// All of `entries`, in order, or none. `done` goes with the last; the others complete silently.
+    pub fn push_all(
+        &self,
+        entries: Vec<Entry>,
+        durability: Durability,
+        done: Completion,
+    ) -> Result<Vec<Lsn>, JournalError> {
+        if let Some(entry) = entries.iter().find(|entry| entry.len() > self.max_entry_bytes) {
             return Err(JournalError::TooLarge { bytes: entry.len(), limit_bytes: self.max_entry_bytes });
         }
         let mut inner = self.inner.lock();
         if let Some(refusal) = &inner.refusal {
             return Err(refusal.clone());
         }
-        let bytes = inner.bytes + cost(entry.len());
+        let bytes = inner.bytes + entries.iter().map(|entry| cost(entry.len())).sum::<usize>();
         if bytes > self.limit_bytes {
             return Err(JournalError::Overloaded { queued_bytes: inner.bytes, limit_bytes: self.limit_bytes });
         }
         inner.bytes = bytes;
-        let lsn = inner.next_lsn;
-        inner.next_lsn = lsn.next();
-        inner.waiting.push_back(Pending { lsn, entry, durability, done });
-        if inner.waiting.len() == 1 {
+        let was_empty = inner.waiting.is_empty();
+        let last = entries.len().saturating_sub(1);
+        let mut done = Some(done);
+        let mut numbers = Vec::with_capacity(entries.len());
+        for (index, entry) in entries.into_iter().enumerate() {
+            let lsn = inner.next_lsn;
+            inner.next_lsn = lsn.next();
+            let done = done.take_if(|_| index == last).unwrap_or_else(|| Box::new(|_| ()));
+            inner.waiting.push_back(Pending { lsn, entry, durability, done });
+            numbers.push(lsn);
+        }
+        if was_empty {
             self.arrived.notify_one();
         }
-        Ok(lsn)
+        Ok(numbers)
     }
 
     /// Takes everything queued, up to a group's worth; waits for something, at most until `deadline`.

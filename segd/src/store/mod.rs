@@ -68,16 +68,16 @@ impl Store {
             io::Durability::Received => Durability::Written,
         };
         completions.issue(token);
-        let last = pieces.len().saturating_sub(1);
-        for (index, piece) in pieces.into_iter().enumerate() {
-            let last = (index == last).then(|| Arc::clone(completions));
-            // A failure is told once, by the journal itself, for all that is queued.
-            let completion = Box::new(move |outcome: Result<_, JournalError>| {
-                if let (Some(completions), Ok(_)) = (last, outcome) {
-                    completions.complete(token);
-                }
-            });
-            let lsn = self.journal.append(vec![piece.header.clone(), piece.body.clone()], durability, completion)?;
+        let told = Arc::clone(completions);
+        // A failure is told once, by the journal itself, for all that is queued.
+        let done = Box::new(move |outcome: Result<_, JournalError>| {
+            if outcome.is_ok() {
+                told.complete(token);
+            }
+        });
+        let entries = pieces.iter().map(|piece| vec![piece.header.clone(), piece.body.clone()].into()).collect();
+        let numbers = self.journal.append_all(entries, durability, done)?;
+        for (lsn, piece) in numbers.into_iter().zip(pieces) {
             self.scribe.send(Task::Write { lsn, log: Arc::clone(&log), piece });
         }
         Ok(())

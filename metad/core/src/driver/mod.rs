@@ -69,6 +69,9 @@ pub struct Driver {
     /// Complaints about open segments: when the last one came.
     stalled: BTreeMap<SegmentId, Tick>,
     recoveries: BTreeMap<SegmentId, Appointed>,
+    /// How long the record of the roll into this segment took, microseconds. A measurement can wait for the next commit
+    /// that is due anyway: at once, it would compete with the successor's first records for the disk.
+    recorded: BTreeMap<SegmentId, u64>,
     /// Ranges whose recovery waits for another to end.
     paced: BTreeSet<RangeId>,
     pending: Pending,
@@ -237,7 +240,7 @@ impl Driver {
         }
         match outcome {
             Outcome::Done | Outcome::Created { .. } | Outcome::Prepared { .. } | Outcome::Appointed { .. } => {
-                self.note_applied(now, meta, asked_at, command, outcome, out);
+                self.note_applied(now, meta, asked_at, command, outcome);
             }
             Outcome::Refused { .. } => {}
         }
@@ -250,15 +253,7 @@ impl Driver {
     }
 
     /// What a command that took effect means for the soft state.
-    fn note_applied(
-        &mut self,
-        now: Tick,
-        meta: &Meta,
-        asked_at: Option<Tick>,
-        command: &Command,
-        outcome: &Outcome,
-        out: &mut Vec<Effect>,
-    ) {
+    fn note_applied(&mut self, now: Tick, meta: &Meta, asked_at: Option<Tick>, command: &Command, outcome: &Outcome) {
         match (command, outcome) {
             (Command::RegisterNode { id, .. }, _) => {
                 self.heard.insert(*id, Heard::at(now));
@@ -286,8 +281,7 @@ impl Driver {
                 self.watched.remove(segment);
                 self.end_recovery(*segment);
                 if let Some(asked_at) = asked_at {
-                    let record_us = now.since_us(asked_at);
-                    self.propose(now, Command::RollRecorded { segment: *next, record_us }, out);
+                    self.recorded.insert(*next, now.since_us(asked_at));
                 }
             }
             (Command::DeleteTopic { .. }, _) => self.forget_gone(meta),
@@ -314,6 +308,9 @@ impl Driver {
             self.next_sweep = now.plus_ms(self.timing.sweep_ms);
             self.forget_gone(meta);
             self.dirty.extend(meta.ranges.keys().copied());
+            for segment in std::mem::take(&mut self.recorded) {
+                self.propose_recorded(now, segment, out);
+            }
         }
         while let Some((at, range)) = self.wakes.first().copied().filter(|(at, _)| *at <= now) {
             self.wakes.remove(&(at, range));
@@ -322,6 +319,10 @@ impl Driver {
         while let Some(range) = self.dirty.pop_first() {
             self.look_at(now, meta, range, out);
         }
+    }
+
+    fn propose_recorded(&mut self, now: Tick, (segment, record_us): (SegmentId, u64), out: &mut Vec<Effect>) {
+        self.propose(now, Command::RollRecorded { segment, record_us }, out);
     }
 
     /// Drops what is remembered of segments that are over.

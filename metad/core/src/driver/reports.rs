@@ -104,6 +104,9 @@ impl Driver {
                 if segment.primary() != node {
                     return Verdict::Done(format!("{node} is not the primary of {id}"));
                 }
+                if let Some(recorded) = self.recorded.remove_entry(&id) {
+                    self.propose_recorded(now, recorded, out);
+                }
                 Verdict::Propose(Command::GateOpened { segment: id, gate_us, first_commit_us })
             }
             Report::Released { .. } => {

@@ -135,6 +135,7 @@ impl Node {
             } else if let Some(segment) = self.dirty.pop_first() {
                 self.drive_commit(now, segment, out);
                 self.drive_roll(now, segment, out);
+                self.pump_all(now, segment, out);
             } else {
                 return;
             }

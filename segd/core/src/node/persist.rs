@@ -14,6 +14,19 @@ pub(super) enum PendingWrite {
     Decided,
 }
 
+impl PendingWrite {
+    /// Whatever waits for `self` may be told when `later` is durable.
+    fn is_covered_by(&self, later: &PendingWrite) -> bool {
+        match (self, later) {
+            (
+                PendingWrite::Records { epoch, to, seal: _, writer },
+                PendingWrite::Records { epoch: later_epoch, to: later_to, seal: _, writer: later_writer },
+            ) => epoch == later_epoch && writer == later_writer && to <= later_to,
+            (_, _) => false,
+        }
+    }
+}
+
 impl Node {
     pub(super) fn persist(&mut self, segment: SegmentId, writes: Vec<Write>, pending: PendingWrite, out: &mut Outbox) {
         let token = self.token();
@@ -28,6 +41,29 @@ impl Node {
         };
         self.persisting.push_back((token, segment, pending));
         out.push(Effect::Persist { token, segment, writes, durability });
+    }
+
+    /// A write that goes into the journal with the one before it, where that is of the same segment and still in `out`:
+    /// the seal entry does not wait for a sync of its own behind the last batch.
+    pub(super) fn persist_with_last(
+        &mut self,
+        segment: SegmentId,
+        write: Write,
+        pending: PendingWrite,
+        out: &mut Outbox,
+    ) {
+        if let Some((last, of, before)) = self.persisting.back_mut()
+            && *of == segment
+            && before.is_covered_by(&pending)
+            && let Some(Effect::Persist { writes, durability, .. }) =
+                out.iter_mut().rev().find(|effect| matches!(effect, Effect::Persist { token, .. } if token == last))
+        {
+            writes.push(write);
+            *durability = Durability::Synced;
+            *before = pending;
+        } else {
+            self.persist(segment, vec![write], pending, out);
+        }
     }
 
     pub(super) fn on_persisted(&mut self, now: Tick, token: Token, out: &mut Outbox) {

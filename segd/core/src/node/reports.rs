@@ -60,12 +60,18 @@ impl Reports {
 
 impl Node {
     pub(super) fn report(&mut self, now: Tick, report: Report, out: &mut Outbox) {
-        let (id, replaced) = self.reports.put(report.clone());
+        let id = self.report_after(now, self.settings.report_retry_us, report.clone());
+        out.push(Effect::Report { id, report });
+    }
+
+    /// Reports for the first time when `delay_us` is over, if it still matters then.
+    pub(super) fn report_after(&mut self, now: Tick, delay_us: u64, report: Report) -> ReportId {
+        let (id, replaced) = self.reports.put(report);
         if let Some(replaced) = replaced {
             self.timers.cancel(TimerKey::Report(replaced));
         }
-        self.timers.set(TimerKey::Report(id), now.after_us(self.settings.report_retry_us));
-        out.push(Effect::Report { id, report });
+        self.timers.set(TimerKey::Report(id), now.after_us(delay_us));
+        id
     }
 
     /// The matter is settled otherwise: stop repeating.

@@ -137,7 +137,7 @@ impl Node {
         let replica = self.replicas.get_mut(&segment).expect("R1: a primary has its own replica");
         if let Accept::Write { seal: Some(seal), .. } = replica.machine.accept(request) {
             let pending = PendingWrite::Records { epoch: Epoch::PRIMARY, to: seal.end, seal: true, writer: self.id };
-            self.persist(segment, vec![Write::Seal(seal)], pending, out);
+            self.persist_with_last(segment, Write::Seal(seal), pending, out);
         }
     }
 
@@ -265,7 +265,7 @@ impl Node {
             self.persist(segment, vec![Write::Decided(decision)], PendingWrite::Decided, out);
         }
         let report = Report::Sealed { segment, start, end: decision.end, next: decision.next, stats };
-        self.report(now, report, out);
+        self.report_after(now, self.settings.record_delay_us, report);
     }
 
     /// No commit since last looked, while appends wait: complain about whatever is in the way.

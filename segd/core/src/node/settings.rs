@@ -21,6 +21,11 @@ pub struct Settings {
     pub full_patience_us: u64,
     /// No commit for so long while appends wait: complain to metad (`Stalled`). Behind a gate: `gate_patience`.
     pub stall_patience_us: u64,
+    /// A decided seal is reported so much later: nothing waits for the record, and the commit of it would compete with the
+    /// successor's first records for disk and processor.
+    pub record_delay_us: u64,
+    /// Mere measurements are reported so much later.
+    pub measures_delay_us: u64,
     /// Records kept in memory per segment for followers; older ones are read back from the store.
     pub recent_bytes: usize,
     /// Sent to a follower and not yet stored there.
@@ -45,6 +50,8 @@ impl Default for Settings {
             resend_us: 500_000,
             full_patience_us: 1_000_000,
             stall_patience_us: 2_000_000,
+            record_delay_us: 20_000,
+            measures_delay_us: 500_000,
             recent_bytes: 16 << 20,
             follower_window_bytes: 8 << 20,
             held_bytes: 64 << 20,

@@ -160,7 +160,7 @@ impl Node {
         self.streams.accepted(stream, seq);
         self.timers.set_if_unset(TimerKey::Stall(segment), now.after_us(self.settings.stall_patience_us));
         self.write_own(segment, base, next, batch, out);
-        self.pump_all(now, segment, out);
+        // Followers are sent it when the roll was looked at: if this batch is the last, the seal entry rides with it.
         self.dirty.insert(segment);
     }
 
@@ -267,7 +267,8 @@ impl Node {
         Self::count(Counter::GateOpened, out);
         let gate_us = opened.since(begun);
         self.timers.cancel(TimerKey::Subscribe(segment));
-        self.report(now, Report::GateOpened { segment, gate_us, first_commit_us: now.since(begun) }, out);
+        let report = Report::GateOpened { segment, gate_us, first_commit_us: now.since(begun) };
+        self.report_after(now, self.settings.measures_delay_us, report);
     }
 }
 
