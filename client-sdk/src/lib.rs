@@ -20,7 +20,10 @@ mod producer;
 mod query;
 mod record;
 
-pub use admin::{Admin, AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollRecord, SegmentInfo, Status, TopicInfo};
+pub use admin::{
+    Admin, AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery, SegmentInfo,
+    Status, TopicInfo,
+};
 pub use client::{Client, Offsets};
 pub use client_core::SendError;
 pub use config::{ClientConfig, DevConfig, Peer};

@@ -175,7 +175,9 @@ impl Admin for AdminService {
         self.read(|view| {
             let topic = find(&view, &name)?;
             let last = usize::try_from(last).unwrap_or(usize::MAX);
-            let rolls = topic.ranges.iter().flat_map(|range| view.meta().history(*range, last).map(roll_record));
+            let meta = view.meta();
+            let rolls = topic.ranges.iter().flat_map(|range| meta.history(*range, last));
+            let rolls = rolls.map(|record| roll_record(meta, record));
             Ok(rpc::RollHistoryResponse { rolls: rolls.collect() })
         })
         .await

@@ -1,9 +1,10 @@
 //! State in the words of the admin service, and settings out of them.
 
-use metad_core::{Meta, NodeReport, RollRecord, TopicPatch};
+use metad_core::{Meta, NodeReport, RecoveryCause, RecoveryStats, RollRecord, TopicPatch};
 use seam_grpc as rpc;
 use seam_wire::SegmentId;
-use seam_wire::meta::{NodeState, SegmentState, TopicView};
+use seam_wire::meta::{NodeState, RollReason, SegmentState, TopicView};
+use seam_wire::report::{Announcement, MarkBasis, RollCause};
 use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
 
 /// A topic with its chains and candidates.
@@ -74,8 +75,9 @@ pub fn node_info(report: NodeReport) -> rpc::NodeInfo {
     }
 }
 
-pub fn roll_record(record: &RollRecord) -> rpc::RollRecord {
-    let stats = &record.stats;
+pub fn roll_record(meta: &Meta, record: &RollRecord) -> rpc::RollRecord {
+    let (stats, opening, gate) = (&record.stats, &record.opening, &record.gate);
+    let trace = meta.segment(record.segment).and_then(|segment| segment.trace);
     rpc::RollRecord {
         range: record.range.0,
         segment: record.segment.0,
@@ -90,16 +92,74 @@ pub fn roll_record(record: &RollRecord) -> rpc::RollRecord {
         bytes: stats.bytes,
         rate_bytes_per_s: stats.rate_bytes_per_s,
         announce_us: record.announce_us(),
-        commit_us: record.commit_us,
-        open_us: record.open_us,
+        commit_us: opening.commit_us,
+        open_us: opening.open_us,
         ready_us: record.ready_us,
         slack_us: stats.ready_to_switch_us,
         switch_us: stats.switch_wait_us,
         seal_us: stats.seal_us,
         begin_us: stats.begin_us,
-        gate_us: record.gate_us,
+        gate_us: gate.gate_us,
         record_us: record.record_us,
         announce_to_ready_us: stats.announce_to_ready_us,
+        placement_us: opening.placement_us,
+        record_after_us: stats.record_after_us,
+        first_append_us: gate.first_append_us,
+        first_commit_us: gate.first_commit_us,
+        first_delivery_us: gate.first_delivery_us,
+        switched_by: stats.switched_by.map(cause_word).unwrap_or_default().to_owned(),
+        announced: stats.announced.as_ref().map(announcement),
+        recovery: record.recovery.as_ref().map(recovery),
+        trace_id: trace.map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default(),
+    }
+}
+
+fn cause_word(cause: RollCause) -> &'static str {
+    match cause {
+        RollCause::Bytes => "bytes",
+        RollCause::Records => "records",
+        RollCause::Age => "age",
+        RollCause::Asked(RollReason::Operator) => "operator",
+        RollCause::Asked(RollReason::Drain) => "drain",
+        RollCause::Asked(RollReason::ReplicaLost) => "replica-lost",
+    }
+}
+
+fn announcement(announced: &Announcement) -> rpc::RollAnnouncement {
+    let Announcement { cause, basis, hard, mark, fill, lead, rate_per_s, roll_latency_us, safety } = *announced;
+    let basis = match basis {
+        MarkBasis::Lead => "lead",
+        MarkBasis::Floor => "floor",
+        MarkBasis::Unmeasured => "unmeasured",
+        MarkBasis::AtOpen => "at-open",
+        MarkBasis::Off => "off",
+    };
+    let (cause, basis) = (cause_word(cause).to_owned(), basis.to_owned());
+    rpc::RollAnnouncement { cause, basis, hard, mark, fill, lead, rate_per_s, roll_latency_us, safety }
+}
+
+fn recovery(recovery: &RecoveryStats) -> rpc::RollRecovery {
+    let cause = match recovery.cause {
+        None => "",
+        Some(RecoveryCause::Silent) => "silent",
+        Some(RecoveryCause::Restarted) => "restarted",
+        Some(RecoveryCause::DiskFailed) => "disk-failed",
+        Some(RecoveryCause::Stalled) => "stalled",
+    };
+    let stats = &recovery.stats;
+    rpc::RollRecovery {
+        epoch: recovery.epoch.0,
+        agent: recovery.agent.0,
+        cause: cause.to_owned(),
+        detect_us: recovery.detect_us,
+        wait_us: recovery.wait_us,
+        appoint_us: recovery.appoint_us,
+        work_us: recovery.work_us,
+        fence_us: stats.fence_us,
+        begin_us: stats.begin_us,
+        safe_us: stats.safe_us,
+        promised: stats.promised.into(),
+        copied_records: stats.copied_records,
     }
 }
 

@@ -9,6 +9,7 @@ use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromSegd, ToSegd};
 use seam_wire::{Offset, SegmentId};
+use segd_core::io::Input;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -80,6 +81,9 @@ async fn follow(
             next = through;
             if sender.send(Frame::new(FromSegd::Records { next }).segment(segment).payload(payload)).await.is_err() {
                 return Ok(());
+            }
+            if log.first_delivery() {
+                shared.inbox.complete(Input::Delivered { segment });
             }
             continue;
         }

@@ -1,6 +1,9 @@
 //! Between gRPC messages and plain data.
 
-use super::types::{AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollRecord, SegmentInfo, Status, TopicInfo};
+use super::types::{
+    AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery, SegmentInfo, Status,
+    TopicInfo,
+};
 use seam_grpc as rpc;
 use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
 
@@ -140,6 +143,38 @@ pub(super) fn roll(roll: rpc::RollRecord) -> RollRecord {
         gate_us: roll.gate_us,
         record_us: roll.record_us,
         announce_to_ready_us: roll.announce_to_ready_us,
+        placement_us: roll.placement_us,
+        record_after_us: roll.record_after_us,
+        first_append_us: roll.first_append_us,
+        first_commit_us: roll.first_commit_us,
+        first_delivery_us: roll.first_delivery_us,
+        switched_by: roll.switched_by,
+        announced: roll.announced.map(announcement),
+        recovery: roll.recovery.map(recovery),
+        trace_id: roll.trace_id,
+    }
+}
+
+fn announcement(announced: rpc::RollAnnouncement) -> RollAnnouncement {
+    let rpc::RollAnnouncement { cause, basis, hard, mark, fill, lead, rate_per_s, roll_latency_us, safety } = announced;
+    RollAnnouncement { cause, basis, hard, mark, fill, lead, rate_per_s, roll_latency_us, safety }
+}
+
+fn recovery(recovery: rpc::RollRecovery) -> RollRecovery {
+    let rpc::RollRecovery { epoch, agent, cause, detect_us, wait_us, appoint_us, work_us, .. } = recovery;
+    RollRecovery {
+        epoch,
+        agent,
+        cause,
+        detect_us,
+        wait_us,
+        appoint_us,
+        work_us,
+        fence_us: recovery.fence_us,
+        begin_us: recovery.begin_us,
+        safe_us: recovery.safe_us,
+        promised: recovery.promised,
+        copied_records: recovery.copied_records,
     }
 }
 

@@ -3,7 +3,10 @@
 mod convert;
 mod types;
 
-pub use types::{AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollRecord, SegmentInfo, Status, TopicInfo};
+pub use types::{
+    AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery, SegmentInfo, Status,
+    TopicInfo,
+};
 
 use crate::client::Client;
 use crate::error::Error;

@@ -80,7 +80,7 @@ pub struct NodeInfo {
 }
 
 /// One roll of a range. Durations of metad are on its leader's clock, the rest on the primaries'.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollRecord {
     pub range: u64,
     pub segment: u64,
@@ -107,6 +107,63 @@ pub struct RollRecord {
     pub gate_us: u64,
     pub record_us: u64,
     pub announce_to_ready_us: u64,
+    /// The part of `commit_us` before `Prepare` was proposed.
+    pub placement_us: u64,
+    /// From the seal's decision to the report of it.
+    pub record_after_us: u64,
+    /// From `Begin` received, at the successor; `None` where it has not happened.
+    pub first_append_us: Option<u64>,
+    pub first_commit_us: Option<u64>,
+    pub first_delivery_us: Option<u64>,
+    /// `bytes`, `records`, `age`, `operator`, `drain` or `replica-lost`; empty after a recovery.
+    pub switched_by: String,
+    pub announced: Option<RollAnnouncement>,
+    pub recovery: Option<RollRecovery>,
+    /// 32 hex digits; empty where it was not traced.
+    pub trace_id: String,
+}
+
+/// Why a roll was announced when it was. In bytes, in records where the cause is `records`, in milliseconds where it is
+/// `age`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollAnnouncement {
+    /// As [`RollRecord::switched_by`].
+    pub cause: String,
+    /// `lead`, `floor`, `unmeasured`, `at-open` or `off`.
+    pub basis: String,
+    pub hard: u64,
+    pub mark: u64,
+    pub fill: u64,
+    /// Rate times latency times safety.
+    pub lead: u64,
+    pub rate_per_s: u64,
+    pub roll_latency_us: u64,
+    pub safety: u64,
+}
+
+/// How a recovery went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollRecovery {
+    pub epoch: u64,
+    pub agent: u32,
+    /// `silent`, `restarted`, `disk-failed` or `stalled`; empty where the metad leader that knew is gone.
+    pub cause: String,
+    /// Last heard of, to taken for dead.
+    pub detect_us: u64,
+    /// Taken for dead, to the deciding appointment proposed.
+    pub wait_us: u64,
+    /// Proposed to committed.
+    pub appoint_us: u64,
+    /// Committed, to the agent's word received.
+    pub work_us: u64,
+    /// On the agent's clock, from its appointment: until its quorum had promised, ...
+    pub fence_us: u64,
+    /// ... until it began its candidate, ...
+    pub begin_us: Option<u64>,
+    /// ... until the end was safe.
+    pub safe_us: u64,
+    pub promised: u32,
+    pub copied_records: u64,
 }
 
 /// What a metad member says of itself and the cluster.

@@ -4,10 +4,11 @@
 //! effect answers the same and changes nothing, a refused one changes nothing. Decisions (placement, appointments) stand
 //! in the command and are never computed again.
 
-use seam_wire::meta::NodeState;
-use seam_wire::report::RollStats;
+use crate::history::{OpeningStats, RecoveryStats};
+use seam_wire::meta::{NodeState, RollReason};
+use seam_wire::report::{GateStats, RollStats};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId, TraceContext};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -36,10 +37,10 @@ pub enum Command {
     DeleteTopic { topic: TopicId },
     /// Another first segment for a range whose earlier ones did not become ready.
     PrepareRoot { range: RangeId, attempt: u32, replicas: Vec<NodeId> },
-    /// A candidate to follow `prior`, for `prior`'s primary to begin.
-    Prepare { prior: SegmentId, attempt: u32, replicas: Vec<NodeId> },
+    /// A candidate to follow `prior`, for `prior`'s primary to begin. `trace` holds if none of this roll is known yet.
+    Prepare { prior: SegmentId, attempt: u32, replicas: Vec<NodeId>, trace: Option<TraceContext> },
     /// The candidate is open on these replicas in this life of its primary.
-    MarkReady { segment: SegmentId, open_on: Vec<NodeId>, incarnation: Incarnation, commit_us: u64, open_us: u64 },
+    MarkReady { segment: SegmentId, open_on: Vec<NodeId>, incarnation: Incarnation, opening: OpeningStats },
     /// Ask the candidate's binder to give it back.
     AskRelease { segment: SegmentId },
     /// The binder (this node in this life) will never choose the candidate.
@@ -51,15 +52,24 @@ pub enum Command {
         agent_incarnation: Incarnation,
         expected_epoch: Epoch,
         replicas: Vec<NodeId>,
+        trace: Option<TraceContext>,
     },
     /// The segment's end and next, for ever. In chain order; the first one wins.
-    CommitRoll { segment: SegmentId, end: Offset, next: SegmentId, by: RollBy, stats: RollStats, ready_us: u64 },
+    CommitRoll {
+        segment: SegmentId,
+        end: Offset,
+        next: SegmentId,
+        by: RollBy,
+        stats: Box<RollStats>,
+        ready_us: u64,
+        recovery: Option<Box<RecoveryStats>>,
+    },
     /// The node holds nothing of this reclaimed segment any more.
     ConfirmReclaimed { segment: SegmentId, node: NodeId },
     /// Ask the primary to roll: raises the nonce from `expected` by one.
-    RequestRoll { segment: SegmentId, expected: u32 },
-    /// How long the gate of this segment took.
-    GateOpened { segment: SegmentId, gate_us: u64, first_commit_us: u64 },
+    RequestRoll { segment: SegmentId, expected: u32, reason: RollReason, trace: Option<TraceContext> },
+    /// How long the gate of this segment took, and what came after it so far.
+    GateOpened { segment: SegmentId, gate: GateStats },
     /// How long the record of the roll into this segment took.
     RollRecorded { segment: SegmentId, record_us: u64 },
 }

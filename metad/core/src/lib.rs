@@ -17,7 +17,7 @@ mod tick;
 
 pub use command::{Command, Outcome, Refusal, RollBy};
 pub use driver::{Admin, Answer, Driver, Effect, Input, NodeReport, ReplyId, Token, TopicPatch, Waits};
-pub use history::RollRecord;
+pub use history::{OpeningStats, RecoveryCause, RecoveryStats, RollRecord};
 pub use limits::{Limits, Timing};
 pub use state::{Applied, Counters, Meta, RangeView, RestoreError, Violation};
 pub use tick::Tick;

@@ -4,9 +4,10 @@ mod common;
 
 use common::*;
 use metad_core::{Command, Counters, Limits, Meta, Outcome, Refusal};
-use seam_wire::meta::{Binder, MetaItem, NodeState, SegmentState};
+use seam_wire::meta::{Binder, MetaItem, NodeState, RollReason, SegmentState};
+use seam_wire::report::GateStats;
 use seam_wire::topic::{Anticipation, TopicConfig};
-use seam_wire::{Epoch, Offset, RangeId, TopicId};
+use seam_wire::{Epoch, Offset, RangeId, TopicId, TraceContext};
 
 fn open(start: u64) -> SegmentState {
     SegmentState::Open { start: Offset(start) }
@@ -448,7 +449,12 @@ fn delete_topic_takes_everything_back_and_frees_the_name() {
 #[test]
 fn request_roll_raises_a_nonce() {
     let mut meta = one_range();
-    let request = |segment, expected| Command::RequestRoll { segment: s(segment), expected };
+    let request = |segment, expected| Command::RequestRoll {
+        segment: s(segment),
+        expected,
+        reason: RollReason::Operator,
+        trace: None,
+    };
     ok(&mut meta, &request(1, 0));
     again(&mut meta, &request(1, 0), &Outcome::Done);
     assert_eq!(view(&meta, 1).roll_requested, 1);
@@ -456,6 +462,28 @@ fn request_roll_raises_a_nonce() {
     ok(&mut meta, &request(1, 1));
     ok(&mut meta, &prepare(1, 1, &[2, 3, 4]));
     assert!(matches!(no(&mut meta, &request(2, 0)), Refusal::WrongState { .. }));
+}
+
+#[test]
+fn the_first_trace_of_a_roll_holds_and_a_recovery_has_its_own() {
+    let mut meta = one_range();
+    let trace = |id| Some(TraceContext { trace_id: id, span_id: 1, flags: 1 });
+    let prepare = |attempt, trace| Command::Prepare { prior: s(1), attempt, replicas: ns(&[2, 3, 4]), trace };
+    ok(&mut meta, &prepare(1, None));
+    assert_eq!(view(&meta, 1).trace, None);
+    let told = ok(&mut meta, &prepare(2, trace(7)));
+    assert_eq!(view(&meta, 1).trace, trace(7));
+    assert_eq!(told.items.len(), 2, "watchers hear of the candidate and of the trace: {told:?}");
+    ok(&mut meta, &prepare(3, trace(8)));
+    assert_eq!(view(&meta, 1).trace, trace(7));
+    let Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, .. } =
+        recover(1, 2, 0, &[2, 3, 4])
+    else {
+        unreachable!("it is one")
+    };
+    let trace = trace(9);
+    ok(&mut meta, &Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace });
+    assert_eq!(view(&meta, 1).trace, trace);
 }
 
 #[test]
@@ -469,7 +497,10 @@ fn history_keeps_the_phases_and_the_newest_rolls() {
     for segment in 1..=3 {
         ok(&mut meta, &prepare(segment, 1, &[1, 2, 3]));
         ok(&mut meta, &ready(segment + 1, &[1, 2], 1));
-        let gate = Command::GateOpened { segment: s(segment + 1), gate_us: segment, first_commit_us: 9 };
+        let gate = Command::GateOpened {
+            segment: s(segment + 1),
+            gate: GateStats { gate_us: segment, first_commit_us: Some(9), ..GateStats::default() },
+        };
         if segment == 2 {
             ok(&mut meta, &gate);
         }
@@ -480,8 +511,8 @@ fn history_keeps_the_phases_and_the_newest_rolls() {
     let kept: Vec<_> = meta.history(RangeId(1), 0).copied().collect();
     assert_eq!(kept.iter().map(|r| (r.segment, r.next)).collect::<Vec<_>>(), [(s(2), s(3)), (s(3), s(4))]);
     let last = kept[1];
-    let phases = (last.commit_us, last.open_us, last.ready_us, last.record_us, last.gate_us, last.first_commit_us);
-    assert_eq!(phases, (11, 22, 33, 44, 3, 9));
+    let phases = (last.opening.commit_us, last.opening.open_us, last.ready_us, last.record_us, last.gate.gate_us);
+    assert_eq!((phases, last.gate.first_commit_us), ((11, 22, 33, 44, 3), Some(9)));
     assert_eq!(meta.history(RangeId(1), 1).count(), 1);
 }
 

@@ -4,9 +4,9 @@ mod common;
 mod world;
 
 use common::*;
-use metad_core::{Admin, Answer, Command, RollBy, Timing};
-use seam_wire::meta::{Binder, NodeState, SegmentState};
-use seam_wire::report::Report;
+use metad_core::{Admin, Answer, Command, RecoveryCause, RollBy, Timing};
+use seam_wire::meta::{Binder, NodeState, RollReason, SegmentState};
+use seam_wire::report::{GateStats, Report};
 use seam_wire::topic::{Placement, TopicConfig};
 use seam_wire::{Epoch, Offset, RangeId, SegmentId};
 use world::*;
@@ -72,6 +72,7 @@ fn a_soft_mark_prepares_one_candidate_however_often_it_is_said() {
             rate_bytes_per_s: 1,
             soft_mark_bytes: 1,
             attempt: 2,
+            trace: None,
         },
     );
     w.settle();
@@ -144,7 +145,10 @@ fn a_roll_is_recorded_in_chain_order_with_its_phases() {
     let early = w.sealed(2, 10, 20, 3);
     w.settle();
     assert!(!w.done(early), "the roll before it is not recorded: come again");
-    let gate = w.report_of_primary(2, Report::GateOpened { segment: s(2), gate_us: 7, first_commit_us: 9 });
+    let gate = w.report_of_primary(
+        2,
+        Report::GateOpened { segment: s(2), gate: GateStats { gate_us: 7, ..GateStats::default() } },
+    );
     w.settle();
     let first = w.sealed(1, 0, 10, 2);
     w.settle();
@@ -156,8 +160,9 @@ fn a_roll_is_recorded_in_chain_order_with_its_phases() {
     // The record's own duration travels with whatever is committed next, at the latest with the next sweep.
     w.run_until(2000, |w| w.meta.history(RangeId(1), 0).all(|record| record.record_us != 0));
     let record = *w.meta.history(RangeId(1), 0).next().expect("recorded");
-    assert_eq!((record.segment, record.next, record.gate_us), (s(1), s(2), 7));
-    for (phase, us) in [("commit", record.commit_us), ("ready", record.ready_us), ("record", record.record_us)] {
+    assert_eq!((record.segment, record.next, record.gate.gate_us), (s(1), s(2), 7));
+    for (phase, us) in [("commit", record.opening.commit_us), ("ready", record.ready_us), ("record", record.record_us)]
+    {
         assert_eq!(us, 3000, "{phase} took one round through the log");
     }
     let lie = w.sealed(1, 0, 11, 2);
@@ -495,6 +500,47 @@ fn the_leader_dies_at_each_step_of_a_roll() {
             }
         }
     }
+}
+
+/// Field reports: a recovery was "some seconds", and nobody knew which.
+#[test]
+fn the_record_of_a_recovery_says_how_long_each_step_took_and_why_it_was() {
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    w.delay_us = 3000;
+    w.autopilot = true;
+    let primary = w.segments()[0].spec.primary();
+    w.stop(primary.0);
+    w.run_until(10_000, |w| w.meta.history(RangeId(1), 0).any(|r| r.by_recovery && r.record_us > 0));
+    let record = *w.meta.history(RangeId(1), 0).find(|r| r.by_recovery).expect("recovered");
+    let recovery = record.recovery.expect("with its figures");
+    assert_eq!(recovery.cause, Some(RecoveryCause::Silent));
+    assert!((3_000_000..5_000_000).contains(&recovery.detect_us), "the leader's patience: {recovery:?}");
+    assert_eq!((recovery.epoch, recovery.wait_us, recovery.appoint_us), (Epoch(1), 0, 3000), "{recovery:?}");
+    assert_eq!(record.record_us, 3000);
+
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    w.autopilot = true;
+    w.restart(w.segments()[0].spec.primary().0);
+    w.run_until(10_000, |w| w.meta.history(RangeId(1), 0).any(|r| r.by_recovery));
+    let record = *w.meta.history(RangeId(1), 0).find(|r| r.by_recovery).expect("recovered");
+    assert_eq!(record.recovery.and_then(|r| r.cause), Some(RecoveryCause::Restarted));
+}
+
+#[test]
+fn a_primary_is_told_why_it_is_asked_to_roll() {
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    let follower = w.segments()[0].spec.replicas[2];
+    w.admin(Admin::RollTopic { name: "t".into(), range_index: None });
+    w.settle();
+    assert_eq!(w.view(1).roll_reason, Some(RollReason::Operator));
+
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    w.admin(Admin::DrainNode { node: follower, drain: true });
+    w.run_until(2000, |w| w.view(1).roll_reason == Some(RollReason::Drain));
+
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    w.stop(follower.0);
+    w.run_until(10_000, |w| w.view(1).roll_reason == Some(RollReason::ReplicaLost));
 }
 
 #[test]

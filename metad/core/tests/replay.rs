@@ -4,11 +4,12 @@
 mod common;
 
 use common::*;
-use metad_core::{Command, Meta, Outcome, RollBy};
+use metad_core::{Command, Meta, OpeningStats, Outcome, RollBy};
 use proptest::prelude::*;
-use seam_wire::meta::{MetaItem, NodeState, SegmentState, SegmentView};
+use seam_wire::meta::{MetaItem, NodeState, RollReason, SegmentState, SegmentView};
+use seam_wire::report::GateStats;
 use seam_wire::topic::{Placement, TopicConfig};
-use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId, TraceContext};
 use std::collections::BTreeMap;
 
 /// Six numbers that become a command once the state is known: mostly a plausible one, at times nonsense.
@@ -85,14 +86,16 @@ fn command(meta: &Meta, d: Dice) -> Command {
         5..=7 => {
             let prior = target(meta, d[1], |s| is_open(s) || is_ready(s));
             let count = meta.segment(prior).map_or(3, |s| s.spec.replicas.len() as u32);
-            Command::Prepare { prior, attempt: attempt(prior, d[2]), replicas: replicas(d[3], count) }
+            let replicas = replicas(d[3], count);
+            Command::Prepare { prior, attempt: attempt(prior, d[2]), replicas, trace: trace(d[4]) }
         }
         8..=11 => {
             let segment = target(meta, d[1], is_candidate);
             let open_on = meta.segment(segment).map_or_else(Vec::new, |s| s.spec.replicas);
             let keep = if d[2].is_multiple_of(3) { open_on.len().saturating_sub(1) } else { open_on.len() };
             let incarnation = open_on.first().map_or(Incarnation(1), |p| life_of(meta, *p, d[3]));
-            Command::MarkReady { segment, open_on: open_on[..keep].to_vec(), incarnation, commit_us: 1, open_us: 2 }
+            let opening = OpeningStats { placement_us: 0, commit_us: 1, open_us: 2 };
+            Command::MarkReady { segment, open_on: open_on[..keep].to_vec(), incarnation, opening }
         }
         12 => Command::AskRelease { segment: target(meta, d[1], is_candidate) },
         13 => {
@@ -116,6 +119,7 @@ fn command(meta: &Meta, d: Dice) -> Command {
                 agent_incarnation: life_of(meta, agent, d[3]),
                 expected_epoch: epoch,
                 replicas: replicas(d[4], count),
+                trace: trace(d[5]),
             }
         }
         15..=16 => {
@@ -135,16 +139,24 @@ fn command(meta: &Meta, d: Dice) -> Command {
             let node = meta.segment(segment).and_then(|s| pick(&s.spec.replicas, d[2])).unwrap_or(NodeId(d[3]));
             Command::ConfirmReclaimed { segment, node }
         }
-        18 => Command::RequestRoll { segment: target(meta, d[1], is_open), expected: d[2] % 3 },
+        18 => {
+            let (segment, expected) = (target(meta, d[1], is_open), d[2] % 3);
+            Command::RequestRoll { segment, expected, reason: RollReason::Operator, trace: trace(d[3]) }
+        }
         _ => {
             let segment = target(meta, d[1], |s| is_ready(s) || is_open(s));
             if d[2].is_multiple_of(2) {
-                Command::GateOpened { segment, gate_us: d[3].into(), first_commit_us: d[4].into() }
+                let gate = GateStats { gate_us: d[3].into(), ..GateStats::default() };
+                Command::GateOpened { segment, gate }
             } else {
                 Command::RollRecorded { segment, record_us: d[3].into() }
             }
         }
     }
+}
+
+fn trace(d: u32) -> Option<TraceContext> {
+    d.is_multiple_of(2).then(|| TraceContext { trace_id: u128::from(d) + 1, span_id: 7, flags: 1 })
 }
 
 /// A watcher: keeps the newest view of everything.

@@ -111,6 +111,7 @@ impl Nodes {
             rate_bytes_per_s: 1000,
             soft_mark_bytes: 900,
             attempt: 1,
+            trace: None,
         };
         self.report(segment.spec.primary(), &report).await;
     }

@@ -4,7 +4,7 @@
 //! They hold decisions only; nobody recomputes them.
 
 use crate::topic::TopicConfig;
-use crate::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
+use crate::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId, TraceContext};
 use serde::{Deserialize, Serialize};
 
 /// Who alone may begin a candidate (fix its start).
@@ -91,6 +91,21 @@ pub struct SegmentView {
     pub release_asked: bool,
     /// An operator's roll, a drain or a dead follower asks the primary to roll; compare with the last one acted on.
     pub roll_requested: u32,
+    /// Why it was last asked to.
+    pub roll_reason: Option<RollReason>,
+    /// The trace of the roll, or of the latest recovery, that ends this segment; its successors take theirs from here.
+    pub trace: Option<TraceContext>,
+}
+
+/// Why metad asks a primary to roll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RollReason {
+    /// An operator, by hand.
+    Operator,
+    /// One of its nodes is to be emptied.
+    Drain,
+    /// One of its nodes is dead, or its disk failed.
+    ReplicaLost,
 }
 
 /// Liveness and policy of a segd node.

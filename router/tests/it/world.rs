@@ -108,6 +108,8 @@ impl World {
             recovery: None,
             release_asked: false,
             roll_requested: 0,
+            roll_reason: None,
+            trace: None,
         };
         self.tell(vec![MetaItem::Segment(view)]);
     }

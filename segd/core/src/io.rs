@@ -41,6 +41,8 @@ pub enum Input {
     StreamClosed { stream: StreamId },
     /// All journal writes up to and including `token` are durable (received, where `Durability::Received` was asked).
     Persisted { token: Token },
+    /// Records of this segment left for a tail, the first since the process began.
+    Delivered { segment: SegmentId },
     /// The journal failed: nothing on this disk is ever acked again.
     JournalFailed,
     /// Answer to `Effect::Read`: batches `[base, next)` back to back; `next == base` when the store cannot give them.

@@ -4,7 +4,9 @@
 //! really took, handed on with the write head.
 
 use seam_wire::Tick;
+use seam_wire::meta::RollReason;
 use seam_wire::msg::Pace;
+use seam_wire::report::{Announcement, MarkBasis, RollCause};
 use seam_wire::topic::{Anticipation, TopicConfig};
 
 /// Times the p99 roll latency by which the announcement leads the hard cap.
@@ -88,7 +90,7 @@ pub struct Marks {
     record_rate: Rate,
     /// A decaying maximum of announce-to-ready; 0: unmeasured.
     roll_latency_us: u64,
-    asked: bool,
+    asked: Option<RollReason>,
 }
 
 impl Marks {
@@ -105,7 +107,7 @@ impl Marks {
             byte_rate: Rate::seeded(now, pace.rate_bytes_per_s),
             record_rate: Rate::seeded(now, pace.rate_records_per_s),
             roll_latency_us: pace.roll_latency_us,
-            asked: false,
+            asked: None,
         }
     }
 
@@ -117,8 +119,8 @@ impl Marks {
     }
 
     /// An operator, a drain or a failing replica wants this segment rolled.
-    pub fn ask(&mut self) {
-        self.asked = true;
+    pub fn ask(&mut self, reason: RollReason) {
+        self.asked = Some(reason);
     }
 
     /// A roll took so long from announcement to ready. The estimate is a maximum that decays by an eighth a roll: it
@@ -171,7 +173,7 @@ impl Marks {
             Want::Hold
         } else if self.bytes >= self.hard_bytes || self.records >= self.hard_records {
             Want::HardCap
-        } else if self.asked || (aged && age_us >= self.max_age_us) {
+        } else if self.asked.is_some() || (aged && age_us >= self.max_age_us) {
             Want::Switch
         } else if self.announces(age_us, aged) {
             Want::Announce
@@ -184,9 +186,7 @@ impl Marks {
         let by_bytes = self.bytes >= self.soft_bytes();
         let by_records =
             self.hard_records != u64::MAX && self.records >= self.soft(self.hard_records, self.record_rate.per_s());
-        let by_age = aged
-            && self.anticipation != Anticipation::Off
-            && age_us >= self.max_age_us.saturating_sub(self.lead_us().max(self.max_age_us / FLOOR_DIVISOR));
+        let by_age = aged && self.anticipation != Anticipation::Off && age_us >= self.max_age_us - self.age_lead_us();
         by_bytes || by_records || by_age
     }
 
@@ -195,8 +195,7 @@ impl Marks {
         if self.max_age_us == 0 || self.records == 0 {
             return None;
         }
-        let lead = self.lead_us().max(self.max_age_us / FLOOR_DIVISOR).min(self.max_age_us);
-        let announce = self.opened.after_us(self.max_age_us - lead);
+        let announce = self.opened.after_us(self.max_age_us - self.age_lead_us());
         let switch = self.opened.after_us(self.max_age_us);
         [announce, switch].into_iter().find(|at| *at > now)
     }
@@ -221,8 +220,67 @@ impl Marks {
         self.bytes.saturating_sub(self.hard_bytes)
     }
 
-    pub fn asked(&self) -> bool {
-        self.asked
+    /// What makes a switch due at this moment.
+    pub fn switch_cause(&self, now: Tick) -> RollCause {
+        if self.bytes >= self.hard_bytes {
+            RollCause::Bytes
+        } else if self.records >= self.hard_records {
+            RollCause::Records
+        } else {
+            self.asked_or_aged(now)
+        }
+    }
+
+    fn asked_or_aged(&self, now: Tick) -> RollCause {
+        let aged = self.max_age_us != 0 && now.since(self.opened) >= self.max_age_us;
+        match self.asked {
+            Some(reason) if !aged => RollCause::Asked(reason),
+            Some(_) | None => RollCause::Age,
+        }
+    }
+
+    /// Why the roll is announced at this moment: what makes it due, and how the mark came about.
+    pub fn announcement(&self, now: Tick) -> Announcement {
+        let lead_us = self.lead_us();
+        let ahead = |rate_per_s: u64| {
+            u64::try_from(u128::from(rate_per_s) * u128::from(lead_us) / 1_000_000).unwrap_or(u64::MAX)
+        };
+        let (byte_rate, record_rate) = (self.byte_rate.per_s(), self.record_rate.per_s());
+        let cause = if self.bytes >= self.soft(self.hard_bytes, byte_rate) {
+            RollCause::Bytes
+        } else if self.hard_records != u64::MAX && self.records >= self.soft(self.hard_records, record_rate) {
+            RollCause::Records
+        } else {
+            self.asked_or_aged(now)
+        };
+        let (hard, fill, rate_per_s, lead, mark) = match cause {
+            RollCause::Bytes | RollCause::Asked(_) => {
+                let mark = self.soft(self.hard_bytes, byte_rate);
+                (self.hard_bytes, self.bytes, byte_rate, ahead(byte_rate), mark)
+            }
+            RollCause::Records => {
+                let mark = self.soft(self.hard_records, record_rate);
+                (self.hard_records, self.records, record_rate, ahead(record_rate), mark)
+            }
+            RollCause::Age => {
+                let kept = if self.anticipation == Anticipation::Off { 0 } else { self.age_lead_us() };
+                let mark = self.max_age_us.saturating_sub(kept) / 1000;
+                (self.max_age_us / 1000, now.since(self.opened) / 1000, 1000, lead_us / 1000, mark)
+            }
+        };
+        let basis = match self.anticipation {
+            Anticipation::AtOpen => MarkBasis::AtOpen,
+            Anticipation::Off => MarkBasis::Off,
+            Anticipation::Soft if self.roll_latency_us == 0 => MarkBasis::Unmeasured,
+            Anticipation::Soft if lead >= hard / FLOOR_DIVISOR => MarkBasis::Lead,
+            Anticipation::Soft => MarkBasis::Floor,
+        };
+        let roll_latency_us = lead_us / SAFETY;
+        Announcement { cause, basis, hard, mark, fill, lead, rate_per_s, roll_latency_us, safety: SAFETY }
+    }
+
+    fn age_lead_us(&self) -> u64 {
+        self.lead_us().max(self.max_age_us / FLOOR_DIVISOR).min(self.max_age_us)
     }
 }
 
@@ -260,6 +318,42 @@ mod tests {
         assert_eq!(at_open.want(Tick(1)), Want::HardCap);
         at_open.appended(Tick(1), 1_000_000, 1);
         assert_eq!(at_open.want(Tick(1)), Want::Hold);
+    }
+
+    #[test]
+    fn an_announcement_says_what_made_it_due_and_how_its_mark_came_about() {
+        let told = |anticipation, pace, bytes| {
+            let mut marks = Marks::new(&config(anticipation), Tick(0), pace);
+            marks.appended(Tick(1), bytes, 1);
+            marks.announcement(Tick(1))
+        };
+        let floor = told(Anticipation::Soft, pace(100_000, 100_000), 900_000);
+        assert_eq!((floor.cause, floor.basis), (RollCause::Bytes, MarkBasis::Floor));
+        assert_eq!((floor.hard, floor.mark, floor.fill, floor.lead), (1_000_000, 900_000, 900_000, 30_000));
+        let lead = told(Anticipation::Soft, pace(1_000_000, 100_000), 700_000);
+        assert_eq!((lead.basis, lead.mark, lead.lead), (MarkBasis::Lead, 700_000, 300_000));
+        assert_eq!((lead.rate_per_s, lead.roll_latency_us, lead.safety), (1_000_000, 100_000, 3));
+        let unmeasured = told(Anticipation::Soft, pace(1, 0), 900_000);
+        assert_eq!((unmeasured.basis, unmeasured.mark), (MarkBasis::Unmeasured, 900_000));
+        assert_eq!(told(Anticipation::AtOpen, pace(1, 1), 0).basis, MarkBasis::AtOpen);
+        assert_eq!(told(Anticipation::Off, pace(1, 1), 1_000_000).basis, MarkBasis::Off);
+    }
+
+    #[test]
+    fn who_asked_is_told_and_so_are_age_and_records() {
+        let limits = TopicConfig { max_age_ms: 10_000, segment_records: 10, ..config(Anticipation::Soft) };
+        let mut marks = Marks::new(&limits, Tick(0), pace(0, 100_000));
+        marks.appended(Tick(1), 10, 1);
+        let aged = marks.announcement(Tick(9_000_000));
+        assert_eq!((aged.cause, aged.hard, aged.mark, aged.fill), (RollCause::Age, 10_000, 9_000, 9_000));
+        marks.ask(RollReason::Drain);
+        assert_eq!(marks.announcement(Tick(2)).cause, RollCause::Asked(RollReason::Drain));
+        assert_eq!(marks.switch_cause(Tick(2)), RollCause::Asked(RollReason::Drain));
+        marks.appended(Tick(2), 10, 8);
+        let full = marks.announcement(Tick(2));
+        assert_eq!((full.cause, full.hard, full.mark, full.fill), (RollCause::Records, 10, 9, 9));
+        marks.appended(Tick(3), 10, 1);
+        assert_eq!(marks.switch_cause(Tick(3)), RollCause::Records);
     }
 
     #[test]

@@ -100,6 +100,11 @@ impl Agent {
         self.answers.contains_key(&node)
     }
 
+    /// Replicas that answered so far.
+    pub fn promises(&self) -> usize {
+        self.answers.len()
+    }
+
     pub fn held_by(&self, node: NodeId) -> Option<Offset> {
         self.holds.get(&node).copied()
     }

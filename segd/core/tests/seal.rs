@@ -32,6 +32,8 @@ fn view(id: SegmentId, prior: Option<SegmentId>, replicas: [u32; 3], state: Segm
         recovery: None,
         release_asked: false,
         roll_requested: 0,
+        roll_reason: None,
+        trace: None,
     })
 }
 

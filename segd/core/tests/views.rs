@@ -33,6 +33,8 @@ fn view(state: SegmentState) -> MetaItem {
         recovery,
         release_asked: false,
         roll_requested: 0,
+        roll_reason: None,
+        trace: None,
     })
 }
 

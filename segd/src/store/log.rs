@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -50,6 +51,7 @@ pub struct SegmentLog {
     path: PathBuf,
     state: Mutex<State>,
     published: watch::Sender<Published>,
+    delivered: AtomicBool,
 }
 
 #[derive(Default)]
@@ -73,6 +75,7 @@ impl SegmentLog {
             path: dir.join(format!("{}.log", id.0)),
             state: Mutex::default(),
             published: watch::Sender::new(Published::default()),
+            delivered: AtomicBool::new(false),
         }
     }
 
@@ -82,6 +85,11 @@ impl SegmentLog {
 
     pub fn subscribe(&self) -> watch::Receiver<Published> {
         self.published.subscribe()
+    }
+
+    /// Records left for a tail. True the first time in this process.
+    pub fn first_delivery(&self) -> bool {
+        !self.delivered.load(Ordering::Relaxed) && !self.delivered.swap(true, Ordering::Relaxed)
     }
 
     pub fn publish(&self, change: impl FnOnce(&mut Published)) {

@@ -6,10 +6,9 @@
 
 use super::layout::{Layout, M, N, ROOT, SPARE, START};
 use super::message::Msg;
-use metad_core::{Command, Meta, Outcome, RollBy};
+use metad_core::{Command, Meta, OpeningStats, Outcome, RollBy};
 use seam_wire::meta::{Binder, MetaItem, SegmentState};
 use seam_wire::msg::Decision;
-use seam_wire::report::RollStats;
 use seam_wire::{Epoch, Incarnation, NodeId, SegmentId, TopicId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,11 +29,12 @@ fn must(meta: &mut Meta, command: Command) {
 
 fn commit_roll(segment: SegmentId, decision: Decision, by: RollBy) -> Command {
     let Decision { end, next } = decision;
-    Command::CommitRoll { segment, end, next, by, stats: RollStats::default(), ready_us: 0 }
+    Command::CommitRoll { segment, end, next, by, stats: Box::default(), ready_us: 0, recovery: None }
 }
 
 fn ready(layout: &Layout, segment: SegmentId) -> Command {
-    Command::MarkReady { segment, open_on: layout.spec(segment).replicas, incarnation: LIFE, commit_us: 0, open_us: 0 }
+    let opening = OpeningStats::default();
+    Command::MarkReady { segment, open_on: layout.spec(segment).replicas, incarnation: LIFE, opening }
 }
 
 impl Metad {
@@ -58,7 +58,8 @@ impl Metad {
         for id in segments {
             let spec = layout.spec(id);
             let prior = spec.prior.expect("R4: only the root has no prior");
-            must(&mut meta, Command::Prepare { prior, attempt: spec.attempt, replicas: spec.replicas.clone() });
+            let (attempt, replicas) = (spec.attempt, spec.replicas.clone());
+            must(&mut meta, Command::Prepare { prior, attempt, replicas, trace: None });
             must(&mut meta, ready(layout, id));
             if id == N {
                 must(&mut meta, commit_roll(ROOT, Decision { end: START, next: N }, RollBy::Planned));
@@ -97,8 +98,9 @@ impl Metad {
                 let candidate = layout.candidate(epoch);
                 let replicas = layout.spec(candidate).replicas;
                 let expected_epoch = Epoch(epoch.0 - 1);
+                let (agent, agent_incarnation, trace) = (node, LIFE, None);
                 let recover =
-                    Command::Recover { segment: N, agent: node, agent_incarnation: LIFE, expected_epoch, replicas };
+                    Command::Recover { segment: N, agent, agent_incarnation, expected_epoch, replicas, trace };
                 let outcome = meta.apply(&recover).outcome;
                 assert_eq!(outcome, Outcome::Appointed { epoch, candidate }, "an undecided segment gets its agent");
                 must(meta, ready(layout, candidate));

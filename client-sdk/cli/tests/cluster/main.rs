@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod crashes;
+mod explain;
 mod harness;
 mod load;
 mod metad_paused;

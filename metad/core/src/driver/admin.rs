@@ -7,7 +7,7 @@ use crate::command::Command;
 use crate::state::Meta;
 use crate::tick::Tick;
 use seam_wire::error::{ErrorCode, WireError};
-use seam_wire::meta::{NodeState, TopicView};
+use seam_wire::meta::{NodeState, RollReason, TopicView};
 use seam_wire::topic::{TopicConfig, validate_name};
 use seam_wire::{NodeId, SegmentId, TopicId};
 
@@ -65,7 +65,9 @@ impl Driver {
         self.rolls.insert(reply, RollJob { left: heads.len(), rolling: Vec::new() });
         for segment in heads {
             let expected = meta.known(segment).roll_requested;
-            self.propose_for(now, Command::RequestRoll { segment, expected }, Waiter::Roll(reply, segment), out);
+            let reason = RollReason::Operator;
+            let command = Command::RequestRoll { segment, expected, reason, trace: None };
+            self.propose_for(now, command, Waiter::Roll(reply, segment), out);
         }
     }
 }

@@ -29,6 +29,7 @@ pub use io::{Admin, Answer, Effect, Input, ReplyId, Token, TopicPatch};
 pub use nodes::NodeReport;
 
 use crate::command::{Command, Outcome};
+use crate::history::OpeningStats;
 use crate::limits::Timing;
 use crate::state::Meta;
 use crate::tick::Tick;
@@ -36,7 +37,7 @@ use admin::RollJob;
 use nodes::Heard;
 use pending::{Pending, Subject, Waiter};
 use range::{Want, Watched};
-use recovery::Appointed;
+use recovery::{Appointed, Suspect};
 use seam_wire::{NodeId, RangeId, SegmentId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,6 +73,10 @@ pub struct Driver {
     /// How long the record of the roll into this segment took, microseconds. A measurement can wait for the next commit
     /// that is due anyway: at once, it would compete with the successor's first records for the disk.
     recorded: BTreeMap<SegmentId, u64>,
+    /// Segments found in need of one, since when and why.
+    suspects: BTreeMap<SegmentId, Suspect>,
+    /// When nodes that came back were last heard of in the life before.
+    last_lives: BTreeMap<NodeId, Tick>,
     /// Ranges whose recovery waits for another to end.
     paced: BTreeSet<RangeId>,
     pending: Pending,
@@ -256,12 +261,15 @@ impl Driver {
     fn note_applied(&mut self, now: Tick, meta: &Meta, asked_at: Option<Tick>, command: &Command, outcome: &Outcome) {
         match (command, outcome) {
             (Command::RegisterNode { id, .. }, _) => {
-                self.heard.insert(*id, Heard::at(now));
+                let before = self.heard.insert(*id, Heard::at(now));
+                self.last_lives.extend(before.map(|b| (*id, b.last)));
             }
             (Command::Prepare { prior, .. }, Outcome::Prepared { segment }) => {
-                let asked_at = self.wants.get(prior).map(|w| w.since).or(asked_at);
-                let commit_us = asked_at.map_or(0, |t| now.since_us(t));
-                self.watched.insert(*segment, Watched { commit_us, ..Watched::since(now) });
+                let heard_at = self.wants.get(prior).map(|w| w.since).or(asked_at);
+                let commit_us = heard_at.map_or(0, |t| now.since_us(t));
+                let placement_us = heard_at.zip(asked_at).map_or(0, |(heard, asked)| asked.since_us(heard));
+                let opening = OpeningStats { placement_us, commit_us, open_us: 0 };
+                self.watched.insert(*segment, Watched { opening, ..Watched::since(now) });
             }
             (Command::PrepareRoot { .. }, Outcome::Prepared { segment }) => {
                 self.watched.insert(*segment, Watched::since(now));
@@ -274,6 +282,7 @@ impl Driver {
             }
             (Command::Recover { segment, .. }, Outcome::Appointed { epoch, candidate }) => {
                 self.note_appointed(now, *segment, *epoch);
+                self.note_appointment_took(now, *segment, asked_at.unwrap_or(now));
                 self.watched.insert(*candidate, Watched::since(now));
             }
             (Command::CommitRoll { segment, next, .. }, _) => {
@@ -331,6 +340,7 @@ impl Driver {
         self.wants.retain(|id, _| active(id));
         self.watched.retain(|id, _| active(id));
         self.stalled.retain(|id, _| active(id));
+        self.suspects.retain(|id, _| active(id));
         let over: Vec<SegmentId> = self.recoveries.keys().copied().filter(|id| !active(id)).collect();
         over.into_iter().for_each(|id| self.end_recovery(id));
     }

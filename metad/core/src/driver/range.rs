@@ -6,12 +6,13 @@ use super::Driver;
 use super::io::Effect;
 use super::pending::Subject;
 use crate::command::Command;
+use crate::history::OpeningStats;
 use crate::state::Meta;
 use crate::state::records::Segment;
 use crate::tick::Tick;
-use seam_wire::meta::Binder;
+use seam_wire::meta::{Binder, RollReason};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{NodeId, RangeId, SegmentId};
+use seam_wire::{NodeId, RangeId, SegmentId, TraceContext};
 
 /// A successor that was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,7 @@ pub(super) struct Want {
     pub attempt: u32,
     /// When that was first heard.
     pub since: Tick,
+    pub trace: Option<TraceContext>,
 }
 
 /// Timers and measures of one candidate, from `Prepare` until it is chosen.
@@ -27,13 +29,13 @@ pub(super) struct Want {
 pub(super) struct Watched {
     /// Its `Prepare` was committed, or this leader first saw it.
     pub since: Tick,
-    pub commit_us: u64,
+    pub opening: OpeningStats,
     pub ready_us: u64,
 }
 
 impl Watched {
     pub fn since(now: Tick) -> Watched {
-        Watched { since: now, commit_us: 0, ready_us: 0 }
+        Watched { since: now, opening: OpeningStats::default(), ready_us: 0 }
     }
 }
 
@@ -72,7 +74,9 @@ impl Driver {
         }
         // One request is enough: it stands in the state until the segment is sealed.
         if head.roll_requested == 0 && self.could_move(now, meta, head) {
-            self.propose(now, Command::RequestRoll { segment: id, expected: 0 }, out);
+            let lost = head.replicas.iter().any(|n| self.is_lost(meta, *n));
+            let reason = if lost { RollReason::ReplicaLost } else { RollReason::Drain };
+            self.propose(now, Command::RequestRoll { segment: id, expected: 0, reason, trace: None }, out);
         }
         if self.is_wanted(meta, id) {
             self.ensure_successor(now, meta, id, out);
@@ -118,7 +122,8 @@ impl Driver {
         let avoid: Vec<NodeId> = live.iter().map(|c| meta.known(*c).primary()).collect();
         match self.place_successor(now, meta, config_of(meta, prior), &prior.replicas, &avoid) {
             Ok(replicas) => {
-                self.propose(now, Command::Prepare { prior: id, attempt: prior.attempts + 1, replicas }, out);
+                let trace = prior.trace.or(self.wants.get(&id).and_then(|w| w.trace));
+                self.propose(now, Command::Prepare { prior: id, attempt: prior.attempts + 1, replicas, trace }, out);
                 Ensured::Proposed
             }
             // The sweep and every change of a node look again.

@@ -8,14 +8,26 @@ use super::io::Effect;
 use super::pending::Subject;
 use super::range::{Ensured, config_of};
 use crate::command::Command;
+use crate::history::{RecoveryCause, RecoveryStats};
 use crate::state::Meta;
 use crate::state::records::Segment;
 use crate::tick::Tick;
 use seam_wire::meta::Recovery;
+use seam_wire::report::AgentStats;
 use seam_wire::{Epoch, NodeId, SegmentId};
 
 /// A complaint older than this many times the patience is forgotten, if nobody repeats it.
 const COMPLAINT_PATIENCES: u64 = 3;
+
+/// A segment found in need of a recovery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspect {
+    pub cause: RecoveryCause,
+    /// When its primary was last heard of, or the complaint came.
+    pub heard: Tick,
+    /// When that was found.
+    pub found: Tick,
+}
 
 /// A running recovery, as this leader watches it.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +36,10 @@ pub(super) struct Appointed {
     pub deadline: Tick,
     /// Appointments for this segment that this leader saw.
     pub times: u32,
+    /// When it was proposed and committed; unknown to a later leader.
+    pub took: Option<(Tick, Tick)>,
+    /// When the agent's word first came.
+    pub heard: Option<Tick>,
 }
 
 impl Driver {
@@ -42,6 +58,7 @@ impl Driver {
             return Ensured::Proposed;
         }
         let segment = meta.known(id);
+        self.suspect(now, meta, id, segment);
         if let Some(recovery) = segment.recovery.as_deref() {
             let deadline = self.deadline_of(now, id, recovery.epoch);
             if self.agent_can_finish(meta, recovery) && now < deadline {
@@ -72,7 +89,9 @@ impl Driver {
         match self.place_successor(now, meta, config_of(meta, segment), &segment.replicas, &[]) {
             Ok(replicas) => {
                 let expected_epoch = segment.epoch();
-                let command = Command::Recover { segment: id, agent, agent_incarnation, expected_epoch, replicas };
+                let trace = None;
+                let command =
+                    Command::Recover { segment: id, agent, agent_incarnation, expected_epoch, replicas, trace };
                 self.propose(now, command, out);
                 Ensured::Proposed
             }
@@ -101,15 +120,68 @@ impl Driver {
     pub(super) fn note_appointed(&mut self, now: Tick, id: SegmentId, epoch: Epoch) -> Tick {
         let times = self.recoveries.get(&id).map_or(0, |a| a.times) + 1;
         let deadline = now.plus_ms(self.timing.recovery_patience_ms << (times - 1).min(4));
-        self.recoveries.insert(id, Appointed { epoch, deadline, times });
+        self.recoveries.insert(id, Appointed { epoch, deadline, times, took: None, heard: None });
         self.stalled.remove(&id);
         deadline
     }
 
     pub(super) fn end_recovery(&mut self, id: SegmentId) {
         self.stalled.remove(&id);
+        self.suspects.remove(&id);
         if self.recoveries.remove(&id).is_some() {
             self.dirty.append(&mut self.paced);
+        }
+    }
+
+    /// Remembers, for the record, why and since when this segment needs a recovery.
+    fn suspect(&mut self, now: Tick, meta: &Meta, id: SegmentId, segment: &Segment) {
+        let node = segment.primary();
+        let heard = self.heard.get(&node);
+        let current = meta.nodes.get(&node).map(|n| n.view.incarnation);
+        let restarted = segment.primary_incarnation.is_some_and(|life| Some(life) != current);
+        let last = heard.map_or(now, |h| h.last);
+        let (cause, heard) = if restarted {
+            (RecoveryCause::Restarted, self.last_lives.get(&node).copied().unwrap_or(now))
+        } else if heard.is_some_and(|h| h.disk_failed) {
+            (RecoveryCause::DiskFailed, now)
+        } else if self.primary_is_over(meta, segment) {
+            (RecoveryCause::Silent, last)
+        } else if let Some(complaint) = self.stalled.get(&id) {
+            (RecoveryCause::Stalled, *complaint)
+        } else {
+            return; // Appointed under an earlier leader, who knew.
+        };
+        self.suspects.entry(id).or_insert(Suspect { cause, heard, found: now });
+    }
+
+    pub(super) fn note_appointment_took(&mut self, now: Tick, id: SegmentId, proposed: Tick) {
+        if let Some(appointed) = self.recoveries.get_mut(&id) {
+            appointed.took = Some((proposed, now));
+        }
+    }
+
+    /// How the recovery went, now that its agent is done. What this leader did not see is 0.
+    pub(super) fn recovery_stats(
+        &mut self,
+        now: Tick,
+        id: SegmentId,
+        (epoch, agent): (Epoch, NodeId),
+        stats: AgentStats,
+    ) -> RecoveryStats {
+        let suspect = self.suspects.get(&id).copied();
+        let appointed = self.recoveries.get_mut(&id).filter(|a| a.epoch == epoch);
+        // The first time it is told: a repetition makes the same command.
+        let heard = appointed.map(|a| (a.took, *a.heard.get_or_insert(now)));
+        let took = heard.and_then(|(took, heard)| took.map(|(proposed, committed)| (proposed, committed, heard)));
+        RecoveryStats {
+            epoch,
+            agent,
+            cause: suspect.map(|s| s.cause),
+            detect_us: suspect.map_or(0, |s| s.found.since_us(s.heard)),
+            wait_us: suspect.zip(took).map_or(0, |(s, (proposed, _, _))| proposed.since_us(s.found)),
+            appoint_us: took.map_or(0, |(proposed, committed, _)| committed.since_us(proposed)),
+            work_us: took.map_or(0, |(_, committed, heard)| heard.since_us(committed)),
+            stats,
         }
     }
 

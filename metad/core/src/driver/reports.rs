@@ -6,11 +6,12 @@ use super::io::{Answer, Effect, ReplyId};
 use super::pending::{Subject, Waiter};
 use super::range::{Ensured, Want};
 use crate::command::{Command, RollBy};
+use crate::history::OpeningStats;
 use crate::state::Meta;
 use crate::state::records::Segment;
 use crate::tick::Tick;
 use seam_wire::meta::SegmentState;
-use seam_wire::report::{Report, RollStats};
+use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 
 /// What to do about a report.
@@ -72,11 +73,12 @@ impl Driver {
         out: &mut Vec<Effect>,
     ) -> Verdict {
         match report {
-            Report::SoftMark { attempt, .. } => {
+            Report::SoftMark { attempt, trace, .. } => {
                 if segment.primary() != node || segment.primary_incarnation.is_some_and(|i| i != incarnation) {
                     return Verdict::Done(format!("{node} in {incarnation} is not the primary of {id}"));
                 }
-                self.soft_mark(now, meta, id, segment, attempt, out)
+                let want = Want { attempt, since: now, trace };
+                self.soft_mark(now, meta, id, segment, want, out)
             }
             Report::Ready { open_on, incarnation: life, .. } => {
                 if segment.primary() != node || life != incarnation {
@@ -97,17 +99,25 @@ impl Driver {
                     segment,
                     end,
                     next,
-                    Command::CommitRoll { segment: id, end, next, by: RollBy::Planned, stats, ready_us },
+                    Command::CommitRoll {
+                        segment: id,
+                        end,
+                        next,
+                        by: RollBy::Planned,
+                        stats: Box::new(stats),
+                        ready_us,
+                        recovery: None,
+                    },
                 )
             }
-            Report::GateOpened { gate_us, first_commit_us, .. } => {
+            Report::GateOpened { gate, .. } => {
                 if segment.primary() != node {
                     return Verdict::Done(format!("{node} is not the primary of {id}"));
                 }
                 if let Some(recorded) = self.recorded.remove_entry(&id) {
                     self.propose_recorded(now, recorded, out);
                 }
-                Verdict::Propose(Command::GateOpened { segment: id, gate_us, first_commit_us })
+                Verdict::Propose(Command::GateOpened { segment: id, gate })
             }
             Report::Released { .. } => {
                 if segment.is_gone() {
@@ -127,13 +137,20 @@ impl Driver {
                 Verdict::Propose(Command::ConfirmReclaimed { segment: id, node })
             }
             Report::Stalled { .. } => self.stalled(now, meta, node, id, out),
-            Report::Recovered { epoch, end, next, .. } => {
+            Report::Recovered { epoch, end, next, stats: agent, .. } => {
                 let is_other = segment.recovery.as_ref().is_some_and(|r| r.epoch == epoch && r.agent != node);
                 if is_other {
                     return Verdict::Done(format!("{node} is not the agent of {id} in {epoch}"));
                 }
-                let (by, stats) = (RollBy::Recovery(epoch), RollStats::default());
-                commit(segment, end, next, Command::CommitRoll { segment: id, end, next, by, stats, ready_us: 0 })
+                let (by, stats) = (RollBy::Recovery(epoch), Box::default());
+                let ready_us = self.watched.get(&next).map_or(0, |w| w.ready_us);
+                let recovery = Some(Box::new(self.recovery_stats(now, id, (epoch, node), agent)));
+                commit(
+                    segment,
+                    end,
+                    next,
+                    Command::CommitRoll { segment: id, end, next, by, stats, ready_us, recovery },
+                )
             }
         }
     }
@@ -144,7 +161,7 @@ impl Driver {
         meta: &Meta,
         id: SegmentId,
         segment: &Segment,
-        attempt: u32,
+        asked: Want,
         out: &mut Vec<Effect>,
     ) -> Verdict {
         if segment.state == SegmentState::Planned {
@@ -153,9 +170,9 @@ impl Driver {
         if segment.open_start().is_none() && !segment.is_ready() {
             return Verdict::Done(format!("{id} is {}", segment.state_name()));
         }
-        let want = self.wants.entry(id).or_insert(Want { attempt, since: now });
-        if attempt > want.attempt {
-            *want = Want { attempt, since: now };
+        let want = self.wants.entry(id).or_insert(asked);
+        if asked.attempt > want.attempt {
+            *want = asked;
         }
         if segment.open_start().is_some() && self.needs_recovery(now, meta, id, segment) {
             self.dirty.insert(segment.range);
@@ -181,9 +198,9 @@ impl Driver {
             return Verdict::Done(String::new());
         }
         let watched = self.watched.get(&id);
-        let commit_us = watched.map_or(0, |w| w.commit_us);
         let open_us = watched.map_or(0, |w| now.since_us(w.since));
-        Verdict::Propose(Command::MarkReady { segment: id, open_on, incarnation, commit_us, open_us })
+        let opening = OpeningStats { open_us, ..watched.map_or(OpeningStats::default(), |w| w.opening) };
+        Verdict::Propose(Command::MarkReady { segment: id, open_on, incarnation, opening })
     }
 
     /// A segment cannot go on. What is to be recovered is the open segment it hangs from: itself, or the one whose roll is

@@ -133,23 +133,25 @@ impl Meta {
             Command::AlterTopic { topic, expected, config } => self.alter_topic(*topic, expected, config, ch),
             Command::DeleteTopic { topic } => self.delete_topic(*topic, ch),
             Command::PrepareRoot { range, attempt, replicas } => self.prepare_root(*range, *attempt, replicas, ch),
-            Command::Prepare { prior, attempt, replicas } => self.prepare(*prior, *attempt, replicas, ch),
-            Command::MarkReady { segment, open_on, incarnation, commit_us, open_us } => {
-                self.mark_ready(*segment, open_on, *incarnation, (*commit_us, *open_us), ch)
+            Command::Prepare { prior, attempt, replicas, trace } => {
+                self.prepare(*prior, *attempt, replicas, *trace, ch)
+            }
+            Command::MarkReady { segment, open_on, incarnation, opening } => {
+                self.mark_ready(*segment, open_on, *incarnation, *opening, ch)
             }
             Command::AskRelease { segment } => self.ask_release(*segment, ch),
             Command::Released { segment, node, incarnation } => self.released(*segment, *node, *incarnation, ch),
-            Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas } => {
-                self.recover(*segment, (*agent, *agent_incarnation), *expected_epoch, replicas, ch)
+            Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace } => {
+                self.recover(*segment, (*agent, *agent_incarnation), *expected_epoch, (replicas, *trace), ch)
             }
-            Command::CommitRoll { segment, end, next, by, stats, ready_us } => {
-                self.commit_roll(*segment, *end, *next, *by, (*stats, *ready_us), ch)
+            Command::CommitRoll { segment, end, next, by, stats, ready_us, recovery } => {
+                self.commit_roll(*segment, *end, *next, *by, (**stats, *ready_us, recovery.as_deref().copied()), ch)
             }
             Command::ConfirmReclaimed { segment, node } => self.confirm_reclaimed(*segment, *node, ch),
-            Command::RequestRoll { segment, expected } => self.request_roll(*segment, *expected, ch),
-            Command::GateOpened { segment, gate_us, first_commit_us } => {
-                self.gate_opened(*segment, *gate_us, *first_commit_us)
+            Command::RequestRoll { segment, expected, reason, trace } => {
+                self.request_roll(*segment, *expected, (*reason, *trace), ch)
             }
+            Command::GateOpened { segment, gate } => self.gate_opened(*segment, *gate),
             Command::RollRecorded { segment, record_us } => self.roll_recorded(*segment, *record_us),
         }
     }

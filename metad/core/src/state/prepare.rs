@@ -5,9 +5,10 @@
 use super::records::Segment;
 use super::{Changes, Meta};
 use crate::command::{Outcome, Refusal};
+use crate::history::OpeningStats;
 use seam_wire::meta::{Binder, NodeState, Recovery, SegmentState};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TraceContext};
 
 impl Meta {
     pub(super) fn prepare_root(
@@ -40,6 +41,7 @@ impl Meta {
         prior: SegmentId,
         attempt: u32,
         replicas: &[NodeId],
+        trace: Option<TraceContext>,
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
         let before = self.seg(prior)?;
@@ -68,6 +70,7 @@ impl Meta {
         self.check_replicas(replicas, config, config.ack_quorum)?;
         let range = before.range;
         let segment = self.make_candidate(range, Some(prior), replicas, Binder::Primary, ch);
+        self.trace_roll(prior, trace, ch);
         Ok(Outcome::Prepared { segment })
     }
 
@@ -78,7 +81,7 @@ impl Meta {
         id: SegmentId,
         (agent, agent_incarnation): (NodeId, Incarnation),
         expected_epoch: Epoch,
-        replicas: &[NodeId],
+        (replicas, trace): (&[NodeId], Option<TraceContext>),
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
         let segment = self.seg(id)?;
@@ -111,7 +114,9 @@ impl Meta {
         self.reclaim_trees(superseded, ch);
         let candidate = self.make_candidate(range, Some(id), replicas, Binder::Recovery(epoch), ch);
         let recovery = Recovery { epoch, agent, agent_incarnation, candidate, start };
-        self.known_mut(id).recovery = Some(Box::new(recovery));
+        let segment = self.known_mut(id);
+        segment.recovery = Some(Box::new(recovery));
+        segment.trace = trace;
         ch.segments.insert(id);
         Ok(Outcome::Appointed { epoch, candidate })
     }
@@ -121,7 +126,7 @@ impl Meta {
         id: SegmentId,
         open_on: &[NodeId],
         incarnation: Incarnation,
-        (commit_us, open_us): (u64, u64),
+        opening: OpeningStats,
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
         let segment = self.seg(id)?;
@@ -155,8 +160,7 @@ impl Meta {
         let segment = self.known_mut(id);
         segment.primary_incarnation = Some(incarnation);
         if was_planned {
-            segment.phases.commit_us = commit_us;
-            segment.phases.open_us = open_us;
+            segment.phases.opening = opening;
         }
         segment.state = SegmentState::Ready { open_on: union };
         ch.segments.insert(id);
@@ -166,6 +170,15 @@ impl Meta {
             self.reclaim_trees(others, ch);
         }
         Ok(Outcome::Done)
+    }
+
+    /// The first trace of a roll is the trace of that roll, whatever is tried later.
+    pub(super) fn trace_roll(&mut self, prior: SegmentId, trace: Option<TraceContext>, ch: &mut Changes) {
+        let segment = self.known_mut(prior);
+        if segment.trace.is_none() && trace.is_some() {
+            segment.trace = trace;
+            ch.segments.insert(prior);
+        }
     }
 
     /// The settings of a range's topic, unless it is deleted.

@@ -93,6 +93,8 @@ impl Meta {
             recovery: s.recovery.as_deref().cloned(),
             release_asked: s.release_asked,
             roll_requested: s.roll_requested,
+            roll_reason: s.roll_reason,
+            trace: s.trace,
         }
     }
 

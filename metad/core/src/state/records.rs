@@ -1,9 +1,9 @@
 //! The records of the state as they are kept: smaller than the views that travel.
 
 use crate::history::{Phases, RollRecord};
-use seam_wire::meta::{Binder, NodeState, NodeView, Recovery, SegmentState};
+use seam_wire::meta::{Binder, NodeState, NodeView, Recovery, RollReason, SegmentState};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId, TraceContext};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -81,6 +81,9 @@ pub(crate) struct Segment {
     pub recovery: Option<Box<Recovery>>,
     pub release_asked: bool,
     pub roll_requested: u32,
+    pub roll_reason: Option<RollReason>,
+    /// The trace of the roll or recovery that ends it.
+    pub trace: Option<TraceContext>,
     /// Candidates prepared to follow this segment so far; the last attempt's number.
     pub attempts: u32,
     /// Candidates to follow this segment that are not chosen and not reclaimed.

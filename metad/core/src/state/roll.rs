@@ -3,10 +3,10 @@
 use super::prepare::wrong_state;
 use super::{Changes, Meta};
 use crate::command::{Outcome, Refusal, RollBy};
-use crate::history::RollRecord;
-use seam_wire::meta::{Binder, SegmentState};
-use seam_wire::report::RollStats;
-use seam_wire::{Offset, SegmentId};
+use crate::history::{RecoveryStats, RollRecord};
+use seam_wire::meta::{Binder, RollReason, SegmentState};
+use seam_wire::report::{GateStats, RollStats};
+use seam_wire::{Offset, SegmentId, TraceContext};
 
 impl Meta {
     pub(super) fn commit_roll(
@@ -15,7 +15,7 @@ impl Meta {
         end: Offset,
         next: SegmentId,
         by: RollBy,
-        (stats, ready_us): (RollStats, u64),
+        (stats, ready_us, recovery): (RollStats, u64, Option<RecoveryStats>),
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
         let segment = self.seg(id)?;
@@ -51,12 +51,11 @@ impl Meta {
             end,
             by_recovery: by != RollBy::Planned,
             stats,
-            commit_us: phases.commit_us,
-            open_us: phases.open_us,
+            opening: phases.opening,
             ready_us,
             record_us: 0,
-            gate_us: phases.gate_us,
-            first_commit_us: phases.first_commit_us,
+            gate: phases.gate,
+            recovery,
         };
         self.seal(id, end, next, ch);
         self.choose(next, end, ch);
@@ -75,7 +74,13 @@ impl Meta {
         }
     }
 
-    pub(super) fn request_roll(&mut self, id: SegmentId, expected: u32, ch: &mut Changes) -> Result<Outcome, Refusal> {
+    pub(super) fn request_roll(
+        &mut self,
+        id: SegmentId,
+        expected: u32,
+        (reason, trace): (RollReason, Option<TraceContext>),
+        ch: &mut Changes,
+    ) -> Result<Outcome, Refusal> {
         let segment = self.seg(id)?;
         let current = segment.roll_requested;
         if current == expected.wrapping_add(1) {
@@ -87,24 +92,19 @@ impl Meta {
         if current != expected {
             return Err(Refusal::WrongNonce { segment: id, current, expected });
         }
-        self.known_mut(id).roll_requested = expected.wrapping_add(1);
+        let segment = self.known_mut(id);
+        segment.roll_requested = expected.wrapping_add(1);
+        segment.roll_reason = Some(reason);
+        self.trace_roll(id, trace, ch);
         ch.segments.insert(id);
         Ok(Outcome::Done)
     }
 
-    pub(super) fn gate_opened(
-        &mut self,
-        id: SegmentId,
-        gate_us: u64,
-        first_commit_us: u64,
-    ) -> Result<Outcome, Refusal> {
+    pub(super) fn gate_opened(&mut self, id: SegmentId, gate: GateStats) -> Result<Outcome, Refusal> {
         if let Some(record) = self.record_of(id)? {
-            record.gate_us = gate_us;
-            record.first_commit_us = first_commit_us;
+            record.gate = gate;
         } else {
-            let phases = &mut self.known_mut(id).phases;
-            phases.gate_us = gate_us;
-            phases.first_commit_us = first_commit_us;
+            self.known_mut(id).phases.gate = gate;
         }
         Ok(Outcome::Done)
     }

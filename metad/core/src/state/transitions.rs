@@ -50,6 +50,8 @@ impl Meta {
             recovery: None,
             release_asked: false,
             roll_requested: 0,
+            roll_reason: None,
+            trace: None,
             attempts: 0,
             candidates: Vec::new(),
             unconfirmed: Vec::new(),

@@ -1,9 +1,8 @@
 //! Short words for building states by hand. Not a model: every step is a real command.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use metad_core::{Applied, Command, Meta, Outcome, Refusal, RollBy};
+use metad_core::{Applied, Command, Meta, OpeningStats, Outcome, Refusal, RollBy};
 use seam_wire::meta::{SegmentState, SegmentView};
-use seam_wire::report::RollStats;
 use seam_wire::topic::TopicConfig;
 use seam_wire::{Epoch, Incarnation, NodeId, Offset, SegmentId, TopicId};
 
@@ -39,7 +38,7 @@ pub fn create(id: u64, name: &str, config: &TopicConfig, placements: &[&[u32]]) 
 }
 
 pub fn prepare(prior: u64, attempt: u32, replicas: &[u32]) -> Command {
-    Command::Prepare { prior: s(prior), attempt, replicas: ns(replicas) }
+    Command::Prepare { prior: s(prior), attempt, replicas: ns(replicas), trace: None }
 }
 
 pub fn ready(segment: u64, open_on: &[u32], incarnation: u64) -> Command {
@@ -47,8 +46,7 @@ pub fn ready(segment: u64, open_on: &[u32], incarnation: u64) -> Command {
         segment: s(segment),
         open_on: ns(open_on),
         incarnation: life(incarnation),
-        commit_us: 11,
-        open_us: 22,
+        opening: OpeningStats { placement_us: 1, commit_us: 11, open_us: 22 },
     }
 }
 
@@ -59,6 +57,7 @@ pub fn recover(segment: u64, agent: u32, expected_epoch: u64, replicas: &[u32]) 
         agent_incarnation: life(1),
         expected_epoch: Epoch(expected_epoch),
         replicas: ns(replicas),
+        trace: None,
     }
 }
 
@@ -68,8 +67,9 @@ pub fn roll(segment: u64, end: u64, next: u64, by: RollBy) -> Command {
         end: Offset(end),
         next: s(next),
         by,
-        stats: RollStats::default(),
+        stats: Box::default(),
         ready_us: 33,
+        recovery: None,
     }
 }
 

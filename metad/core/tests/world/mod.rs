@@ -5,7 +5,7 @@
 use crate::common::{life, n, s};
 use metad_core::{Admin, Answer, Command, Driver, Effect, Input, Meta, ReplyId, Tick, Timing, Token};
 use seam_wire::meta::{Binder, NodeState, SegmentState, SegmentView};
-use seam_wire::report::{Report, RollStats};
+use seam_wire::report::{AgentStats, Report, RollStats};
 use seam_wire::topic::TopicConfig;
 use seam_wire::{Epoch, Offset, RangeId, SegmentId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -109,6 +109,7 @@ impl World {
             rate_bytes_per_s: 100,
             soft_mark_bytes: 900,
             attempt,
+            trace: None,
         };
         self.report_of_primary(segment, report)
     }
@@ -122,7 +123,8 @@ impl World {
     }
 
     pub fn recovered(&self, segment: u64, epoch: u64, end: u64, next: u64) -> Report {
-        Report::Recovered { segment: s(segment), epoch: Epoch(epoch), end: Offset(end), next: s(next) }
+        let stats = AgentStats::default();
+        Report::Recovered { segment: s(segment), epoch: Epoch(epoch), end: Offset(end), next: s(next), stats }
     }
 
     pub fn heartbeat(&mut self, node: u32) -> bool {
@@ -338,7 +340,8 @@ impl World {
         if let Some(r) = &view.recovery {
             if self.lives.get(&r.agent.0) == Some(&r.agent_incarnation.0) {
                 let next = r.candidate;
-                self.say(r.agent.0, Report::Recovered { segment: id, epoch: r.epoch, end, next });
+                let (epoch, stats) = (r.epoch, AgentStats::default());
+                self.say(r.agent.0, Report::Recovered { segment: id, epoch, end, next, stats });
             }
             return;
         }
@@ -357,11 +360,10 @@ impl World {
                 self.say(primary, Report::Sealed { segment: id, start, end, next, stats });
             }
             None => {
-                let (bytes, rate_bytes_per_s, soft_mark_bytes) = (9, 9, 9);
-                self.say(
-                    primary,
-                    Report::SoftMark { segment: id, bytes, end, rate_bytes_per_s, soft_mark_bytes, attempt: 1 },
-                );
+                let (bytes, rate_bytes_per_s, soft_mark_bytes, attempt, trace) = (9, 9, 9, 1, None);
+                let report =
+                    Report::SoftMark { segment: id, bytes, end, rate_bytes_per_s, soft_mark_bytes, attempt, trace };
+                self.say(primary, report);
             }
         }
     }

@@ -33,6 +33,8 @@ pub fn view(id: u64, prior: Option<u64>, state: SegmentState) -> SegmentView {
         recovery: None,
         release_asked: false,
         roll_requested: 0,
+        roll_reason: None,
+        trace: None,
     }
 }
 

@@ -65,9 +65,9 @@ impl Node {
         }
         writer.marks = Marks::new(&writer.spec.config, now, pace);
         if writer.roll_acted > 0 {
-            writer.marks.ask();
+            writer.marks.ask(writer.roll_reason);
         }
-        writer.begun_at = Some(now);
+        writer.first.begun = Some(now);
         writer.inherited.clear();
         writer.start_known = None;
         let opened: Vec<NodeId> = writer.machine.open_on().collect();

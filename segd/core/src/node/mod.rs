@@ -113,6 +113,7 @@ impl Node {
             Input::Append { stream, seq, header, batch } => self.on_append(now, stream, seq, header, batch, out),
             Input::StreamClosed { stream } => self.streams.close(stream),
             Input::Persisted { token } => self.on_persisted(now, token, out),
+            Input::Delivered { segment } => self.on_delivered(now, segment),
             Input::JournalFailed => self.on_journal_failed(out),
             Input::ReadDone { token, base, next, payload } => self.on_read_done(now, token, base, next, payload, out),
             Input::ReportAnswered { id, done } => self.on_report_answered(now, id, done),

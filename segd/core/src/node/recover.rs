@@ -14,7 +14,7 @@ use crate::traps::{self, Trap};
 use bytes::Bytes;
 use seam_wire::meta::{Binder, SegmentState, SegmentView};
 use seam_wire::msg::{Pace, Peer, ReplicaTail};
-use seam_wire::report::Report;
+use seam_wire::report::{AgentStats, Report};
 use seam_wire::table::TableSnapshot;
 use seam_wire::{Epoch, NodeId, Offset, SegmentId, Tick};
 use std::collections::BTreeSet;
@@ -40,6 +40,8 @@ impl Node {
             reported: false,
             begun: false,
             sending: BTreeSet::new(),
+            appointed: now,
+            stats: AgentStats::default(),
         };
         self.agents.insert(segment, agent);
         Self::count(Counter::RecoveryStarted, out);
@@ -95,7 +97,10 @@ impl Node {
         out: &mut Outbox,
     ) {
         let Some(agent) = self.agents.get_mut(&segment).filter(|agent| agent.machine.epoch() == epoch) else { return };
-        agent.machine.promised(from, tail);
+        if agent.machine.promised(from, tail).is_some() {
+            agent.stats.fence_us = now.since(agent.appointed);
+            agent.stats.promised = u8::try_from(agent.machine.promises()).unwrap_or(u8::MAX);
+        }
         self.drive_agent(now, segment, out);
     }
 
@@ -138,7 +143,7 @@ impl Node {
             for (node, held) in behind {
                 self.copy_from(segment, node, held, out);
             }
-            self.begin_candidate(segment, out);
+            self.begin_candidate(now, segment, out);
         }
         let Some(agent) = self.agents.get_mut(&segment) else { return };
         if let Some(decision) = agent.machine.safe()
@@ -146,13 +151,15 @@ impl Node {
         {
             agent.reported = true;
             Self::count(Counter::RecoveryDone, out);
-            let report = Report::Recovered { segment, epoch, end: decision.end, next: decision.next };
+            agent.stats.safe_us = now.since(agent.appointed);
+            let (end, next, stats) = (decision.end, decision.next, agent.stats);
+            let report = Report::Recovered { segment, epoch, end, next, stats };
             self.report(now, report, out);
         }
     }
 
     /// The agent's own candidate begins at once; its gate stays shut until metad decides.
-    fn begin_candidate(&mut self, segment: SegmentId, out: &mut Outbox) {
+    fn begin_candidate(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         let agent = &self.agents[&segment];
         let Some(decision) = agent.machine.decision() else { return };
         let candidate = agent.machine.candidate();
@@ -176,6 +183,9 @@ impl Node {
             pace: Pace::default(),
         };
         let to = view.spec.primary();
+        if let Some(agent) = self.agents.get_mut(&segment) {
+            agent.stats.begin_us.get_or_insert(now.since(agent.appointed));
+        }
         self.tell(to, candidate, msg, out);
     }
 
@@ -236,6 +246,7 @@ impl Node {
         // A source that answered late may hold more than the end that was fixed.
         let (payload, next) = head_of(payload, base, decision.end);
         if next > base {
+            agent.stats.copied_records += base.until(next);
             let request = WriteRequest { epoch, start, base, next, seal: None };
             self.accept_write(self.id, segment, request, table, payload, out);
         }
@@ -270,6 +281,7 @@ impl Node {
             return;
         }
         let table = (base == start).then(|| replica.start_table.clone());
+        agent.stats.copied_records += base.until(next);
         let epoch = agent.machine.epoch();
         let msg = Peer::Replicate { epoch, start, base, next, committed: start, seal, table };
         self.send(node, segment, msg, payload, out);

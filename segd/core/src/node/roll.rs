@@ -60,6 +60,7 @@ impl Node {
         if writer.times.announced.is_none() {
             writer.times.announced = Some(now);
             writer.times.stats.soft_mark_bytes = writer.marks.soft_bytes();
+            writer.times.stats.announced = Some(writer.marks.announcement(now));
         }
         let silent = writer.handoff.candidates().any(|(_, c)| c.open_on > 0 && !c.answers);
         let attempt = match writer.handoff.last_attempt() {
@@ -74,6 +75,7 @@ impl Node {
             rate_bytes_per_s: writer.marks.pace(now).rate_bytes_per_s,
             soft_mark_bytes: writer.times.stats.soft_mark_bytes,
             attempt,
+            trace: self.views.get(&segment).and_then(|view| view.trace),
         };
         self.timers.set_if_unset(TimerKey::Roll(segment), now.after_us(retry));
         self.report(now, report, out);
@@ -113,6 +115,7 @@ impl Node {
         let times = &mut writer.times;
         times.switched = Some(now);
         times.stats.switch_wait_us = times.wanted.map_or(0, |wanted| now.since(wanted));
+        times.stats.switched_by = Some(writer.marks.switch_cause(now));
         times.stats.overrun_bytes = writer.marks.over_hard_bytes();
         times.stats.bytes = writer.marks.bytes();
         times.stats.rate_bytes_per_s = writer.marks.pace(now).rate_bytes_per_s;
@@ -254,6 +257,7 @@ impl Node {
         stats.seal_us = now.since(switched);
         stats.begin_us = times.begun.map_or(0, |begun| begun.since(switched));
         stats.ready_to_switch_us = times.ready.map_or(0, |ready| switched.since(ready));
+        stats.record_after_us = self.settings.record_delay_us;
         let start = writer.machine.start().unwrap_or(decision.end);
         let followers: Vec<NodeId> = writer.followers.keys().copied().collect();
         for node in followers {

@@ -9,9 +9,9 @@ use crate::replica::{Replica, RestoredState};
 use crate::table::ProducerTable;
 use bytes::Bytes;
 use seam_wire::batch::BatchHeader;
-use seam_wire::meta::SegmentSpec;
+use seam_wire::meta::{RollReason, SegmentSpec};
 use seam_wire::msg::{Pace, SealEntry};
-use seam_wire::report::RollStats;
+use seam_wire::report::{AgentStats, GateStats, RollStats};
 use seam_wire::table::TableSnapshot;
 use seam_wire::{NodeId, Offset, SegmentId, Tick};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -131,6 +131,30 @@ pub(super) struct RollTimes {
     pub stats: RollStats,
 }
 
+/// The first moments of a segment under this primary.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstMoments {
+    pub begun: Option<Tick>,
+    pub gate_opened: Option<Tick>,
+    pub append: Option<Tick>,
+    pub commit: Option<Tick>,
+    pub delivery: Option<Tick>,
+}
+
+impl FirstMoments {
+    /// As metad is told; `None` before the gate opened.
+    pub fn stats(&self) -> Option<GateStats> {
+        let (begun, opened) = (self.begun?, self.gate_opened?);
+        let after = |at: Option<Tick>| at.map(|at| at.since(begun));
+        Some(GateStats {
+            gate_us: opened.since(begun),
+            first_append_us: after(self.append),
+            first_commit_us: after(self.commit),
+            first_delivery_us: after(self.delivery),
+        })
+    }
+}
+
 /// Where a segment starts, by the log's own word or metad's, before its start is bound.
 #[derive(Debug)]
 pub(super) struct Inherited {
@@ -167,12 +191,12 @@ pub(super) struct Writer {
     pub times: RollTimes,
     /// The last `roll_requested` acted on.
     pub roll_acted: u32,
+    pub roll_reason: RollReason,
     pub published: Option<(Option<Offset>, Offset, bool)>,
     pub last_commit_seen: Option<Offset>,
-    /// When this segment was begun, and when its gate opened.
-    pub begun_at: Option<Tick>,
-    pub gate_reported: bool,
-    pub gate_opened_at: Option<Tick>,
+    /// What metad was told of this segment's first moments.
+    pub gate_reported: Option<GateStats>,
+    pub first: FirstMoments,
     pub decided_handled: bool,
 }
 
@@ -198,11 +222,11 @@ impl Writer {
             start_known: None,
             times: RollTimes::default(),
             roll_acted: 0,
+            roll_reason: RollReason::Operator,
             published: None,
             last_commit_seen: None,
-            begun_at: None,
-            gate_reported: false,
-            gate_opened_at: None,
+            gate_reported: None,
+            first: FirstMoments::default(),
             decided_handled: false,
         }
     }
@@ -239,6 +263,8 @@ pub(super) struct AgentState {
     pub reported: bool,
     pub begun: bool,
     pub sending: BTreeSet<NodeId>,
+    pub appointed: Tick,
+    pub stats: AgentStats,
 }
 
 /// Whom a read from the store is for.

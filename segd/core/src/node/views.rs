@@ -209,7 +209,9 @@ impl Node {
         let Some(writer) = self.writers.get_mut(&view.spec.id) else { return };
         if view.roll_requested > writer.roll_acted {
             writer.roll_acted = view.roll_requested;
-            writer.marks.ask();
+            // metad says why whenever it asks.
+            writer.roll_reason = view.roll_reason.unwrap_or(writer.roll_reason);
+            writer.marks.ask(writer.roll_reason);
             writer.times.wanted.get_or_insert(now);
         }
     }

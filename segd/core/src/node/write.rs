@@ -152,6 +152,7 @@ impl Node {
         let base = writer.machine.assign(u64::from(header.record_count));
         let next = base.plus(u64::from(header.record_count));
         let batch = batch::stamped(batch, base).expect("the shell parsed this header");
+        writer.first.append.get_or_insert(now);
         writer.marks.appended(now, batch.len() as u64, u64::from(header.record_count));
         writer.unacked_bytes += batch.len();
         writer.unacked.push_back(Unacked { end: next, base, stream, seq, bytes: batch.len() });
@@ -241,7 +242,10 @@ impl Node {
         let Some(committed) = writer.machine.committed() else { return };
         if writer.machine.gate().is_open() {
             ack_through(writer, committed, out);
-            writer.gate_opened_at.get_or_insert(now);
+            writer.first.gate_opened.get_or_insert(now);
+            if Some(committed) > writer.machine.start() {
+                writer.first.commit.get_or_insert(now);
+            }
         }
         let decision = writer.machine.decision();
         let publication = (writer.machine.start(), committed, decision.is_some());
@@ -256,19 +260,26 @@ impl Node {
         }
     }
 
-    /// Tells metad once how long the gate held this segment's first acks.
+    /// Tells metad how long the gate held this segment's first acks, and of each first moment after it.
     fn report_gate(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         let writer = self.writers.get_mut(&segment).expect("R4: its commit is being driven");
-        let (Some(begun), Some(opened)) = (writer.begun_at, writer.gate_opened_at) else { return };
-        if writer.gate_reported || writer.spec.prior.is_none() {
+        let Some(gate) = writer.first.stats() else { return };
+        if writer.gate_reported == Some(gate) || writer.spec.prior.is_none() {
             return;
         }
-        writer.gate_reported = true;
-        Self::count(Counter::GateOpened, out);
-        let gate_us = opened.since(begun);
-        self.timers.cancel(TimerKey::Subscribe(segment));
-        let report = Report::GateOpened { segment, gate_us, first_commit_us: now.since(begun) };
-        self.report_after(now, self.settings.measures_delay_us, report);
+        if writer.gate_reported.replace(gate).is_none() {
+            Self::count(Counter::GateOpened, out);
+            self.timers.cancel(TimerKey::Subscribe(segment));
+        }
+        self.report_after(now, self.settings.measures_delay_us, Report::GateOpened { segment, gate });
+    }
+
+    /// Records of this segment left for a tail, for the first time in this process.
+    pub(super) fn on_delivered(&mut self, now: Tick, segment: SegmentId) {
+        if let Some(writer) = self.writers.get_mut(&segment) {
+            writer.first.delivery.get_or_insert(now);
+            self.dirty.insert(segment);
+        }
     }
 }
 
