@@ -94,8 +94,8 @@ impl World {
                 self.producer_input(n, Input::Tick);
             }
             What::Load => self.load(n),
-            What::Frame { pipe, frame } => {
-                if let Some(frame) = self.arrived(pipe, me, frame) {
+            What::Frame { pipe, number, frame } => {
+                if let Some(frame) = self.arrived(pipe, me, number, frame) {
                     self.producer_frame(n, pipe, frame);
                 }
             }

@@ -103,8 +103,8 @@ impl World {
                 self.consumer_input(n, TailInput::Tick);
             }
             What::Load => self.consumer_input(n, TailInput::Start),
-            What::Frame { pipe, frame } => {
-                if let Some(frame) = self.arrived(pipe, me, frame) {
+            What::Frame { pipe, number, frame } => {
+                if let Some(frame) = self.arrived(pipe, me, number, frame) {
                     self.consumer_frame(n, pipe, frame);
                 }
             }

@@ -68,6 +68,8 @@ pub enum What {
     },
     Frame {
         pipe: PipeId,
+        /// Of its direction, from 0.
+        number: u64,
         frame: Frame,
     },
     Broken {

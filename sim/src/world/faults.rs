@@ -2,7 +2,7 @@
 
 use super::World;
 use super::event::{Act, Ask, Proc};
-use super::plan::{Fault, Plan};
+use super::plan::{Drift, Fault, Plan};
 use super::rng::Rng;
 use super::trace::trace;
 use metad_core::Admin;
@@ -83,6 +83,16 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
     if rng.percent(25) {
         plan.disk.slow_ppm = rng.pick(&[1_000, 50_000]);
         plan.disk.slow_us = rng.pick(&[20 * MS, 200 * MS]);
+    }
+}
+
+/// Clocks that run at different speeds, in some seeds: from what a bad crystal does to what a bad virtual machine does.
+pub fn draw_drift(plan: &mut Plan, rng: &mut Rng) {
+    if rng.percent(30) {
+        let most = rng.pick(&[200, 20_000, 200_000]);
+        let mut drift =
+            |_| Drift(i32::try_from(rng.between(0, 2 * most)).expect("small") - i32::try_from(most).expect("small"));
+        plan.drift = (0..plan.sizes.all()).map(&mut drift).collect();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::event::{Act, Proc, What};
-use super::net::{Frame, PipeId, Sent};
+use super::net::{Frame, PipeId, Sending, Sent};
 use super::plan::Fault;
 use bytes::Bytes;
 use seam_wire::msg::Peer;
@@ -35,17 +35,26 @@ impl World {
     }
 
     pub(super) fn send(&mut self, pipe: PipeId, from: Proc, frame: Frame) {
-        if let Some((at, to, life, frame)) = self.net.send(self.now, pipe, from, frame) {
-            self.at_life(at, to, life, What::Frame { pipe, frame });
+        let sending = self.net.send(self.now, pipe, from, frame);
+        self.dispatch_frame(pipe, sending);
+    }
+
+    fn dispatch_frame(&mut self, pipe: PipeId, sending: Option<Sending>) {
+        if let Some(Sending { at, to, life, number, frame }) = sending {
+            self.at_life(at, to, life, What::Frame { pipe, number, frame });
         }
     }
 
-    /// A frame has come to `to`. `None`: its pipe broke meanwhile, or a cut holds it up.
-    pub(super) fn arrived(&mut self, pipe: PipeId, to: Proc, frame: Frame) -> Option<Frame> {
+    /// A frame has come to `to`. `None`: its pipe broke meanwhile, a cut holds it up, or one before it is still to come.
+    pub(super) fn arrived(&mut self, pipe: PipeId, to: Proc, number: u64, frame: Frame) -> Option<Frame> {
         let (from, _) = self.net.pipes.get(&pipe)?.peer(to);
-        if self.net.is_cut(from, to) || self.net.waits(pipe, from) {
-            self.net.stall(pipe, from, frame);
+        let next_waits = if self.net.is_cut(from, to) { None } else { self.net.take(pipe, from, number) };
+        let Some(next_waits) = next_waits else {
+            self.net.stall(pipe, from, number, frame);
             return None;
+        };
+        if next_waits {
+            self.act_at(self.now, Act::Release);
         }
         if let Frame::Fin = frame {
             self.net.pipes.remove(&pipe);
@@ -175,12 +184,9 @@ impl World {
 
     /// Lets frames go that waited for a cut to heal.
     pub(super) fn release_stalled(&mut self) {
-        let (free, again) = self.net.take_stalled(self.now);
-        for (pipe, from, frame) in free {
-            self.send(pipe, from, frame);
-        }
-        if let Some(last) = again {
-            self.act_at(last + 1, Act::Release);
+        for (pipe, from, number, frame) in self.net.take_stalled() {
+            let sending = self.net.forward(self.now, pipe, from, number, frame);
+            self.dispatch_frame(pipe, sending);
         }
     }
 }

@@ -111,7 +111,7 @@ impl World {
                     due @ (Some(_) | None) => self.wake_at(me, due.map(|at| seam_wire::Tick(at.0))),
                 }
             }
-            What::Frame { pipe, frame } => match self.arrived(pipe, me, frame) {
+            What::Frame { pipe, number, frame } => match self.arrived(pipe, me, number, frame) {
                 Some(Frame::Watch { after }) => {
                     self.member(n).watchers.insert(pipe, after);
                     self.push_updates(n);

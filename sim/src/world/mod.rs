@@ -30,7 +30,7 @@ use event::{Act, Event, Heap, Proc, What};
 use metad::Metad;
 use net::Net;
 use oracle::Oracle;
-use plan::Plan;
+use plan::{Drift, Plan};
 use procs::ProcState;
 use rng::Rng;
 use router::Router;
@@ -238,15 +238,20 @@ impl World {
 
     /// A process's own monotonic clock: it starts at 0 with the process.
     fn clock(&self, who: Proc) -> Tick {
-        Tick(self.now - self.state(who).started)
+        Tick(self.drift(who).local_us(self.now - self.state(who).started))
+    }
+
+    fn drift(&self, who: Proc) -> Drift {
+        self.plan.drift.get(self.plan.sizes.index(who)).copied().unwrap_or_default()
     }
 
     /// Sees to it that the process is woken at its core's next deadline.
     fn wake_at(&mut self, who: Proc, deadline: Option<Tick>) {
         let Some(deadline) = deadline else { return };
         let now = self.now;
+        let after = self.drift(who).true_us(deadline.0);
         let state = self.state_mut(who);
-        let at = state.started.saturating_add(deadline.0).max(now + 1);
+        let at = state.started.saturating_add(after).max(now + 1);
         if state.wake_at.is_none_or(|earlier| at < earlier || earlier <= now) {
             state.wake_at = Some(at);
             self.at(at, who, What::Wake);

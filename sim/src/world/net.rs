@@ -11,7 +11,7 @@ use bytes::Bytes;
 use seam_wire::SegmentId;
 use seam_wire::meta::MetaUpdate;
 use seam_wire::msg::{FromRouter, FromSegd, ToRouter, ToSegd};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// A pipe; never reused in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,8 +36,11 @@ pub struct Pipe {
     pub ends: [(Proc, u32); 2],
     /// When the last frame of each direction arrives.
     last: [u64; 2],
-    /// Frames that wait for a cut to heal, by direction.
-    stalled: [VecDeque<Frame>; 2],
+    /// Frames sent, and frames taken, in each direction: a stream gives them in order, whatever became of single ones.
+    sent: [u64; 2],
+    taken: [u64; 2],
+    /// Frames by number that wait for a cut to heal, or for those before them.
+    stalled: [BTreeMap<u64, Frame>; 2],
 }
 
 impl Pipe {
@@ -48,6 +51,16 @@ impl Pipe {
     pub fn peer(&self, who: Proc) -> (Proc, u32) {
         self.ends[1 - self.side(who)]
     }
+}
+
+/// A frame on its way.
+pub struct Sending {
+    pub at: u64,
+    pub to: Proc,
+    /// The life of `to` that the pipe leads to.
+    pub life: u32,
+    pub number: u64,
+    pub frame: Frame,
 }
 
 /// A link from one segd node to another.
@@ -138,17 +151,33 @@ impl Net {
     pub fn open(&mut self, from: (Proc, u32), to: (Proc, u32)) -> PipeId {
         let id = PipeId(self.next_pipe);
         self.next_pipe += 1;
-        self.pipes.insert(id, Pipe { ends: [from, to], last: [0; 2], stalled: Default::default() });
+        self.pipes.insert(
+            id,
+            Pipe { ends: [from, to], last: [0; 2], sent: [0; 2], taken: [0; 2], stalled: Default::default() },
+        );
         id
     }
 
-    /// When the frame arrives, and where; `None` if it waits for a cut to heal, or the pipe is broken.
-    pub fn send(&mut self, now: u64, pipe: PipeId, from: Proc, frame: Frame) -> Option<(u64, Proc, u32, Frame)> {
+    /// Numbers the frame. When it arrives, and where; `None` if it waits for a cut to heal, or the pipe is broken.
+    pub fn send(&mut self, now: u64, pipe: PipeId, from: Proc, frame: Frame) -> Option<Sending> {
+        let side = self.pipes.get(&pipe)?.side(from);
+        let found = self.pipes.get_mut(&pipe).expect("looked up above");
+        let number = found.sent[side];
+        found.sent[side] += 1;
+        if found.stalled[side].is_empty() {
+            return self.forward(now, pipe, from, number, frame);
+        }
+        self.stall(pipe, from, number, frame);
+        None
+    }
+
+    /// As `send`, for a frame that has its number.
+    pub fn forward(&mut self, now: u64, pipe: PipeId, from: Proc, number: u64, frame: Frame) -> Option<Sending> {
         let ends = self.pipes.get(&pipe)?;
         let side = ends.side(from);
         let (to, life) = ends.ends[1 - side];
-        if self.is_cut(from, to) || !self.pipes[&pipe].stalled[side].is_empty() {
-            self.stall(pipe, from, frame);
+        if self.is_cut(from, to) {
+            self.stall(pipe, from, number, frame);
             return None;
         }
         let at = now + self.delay(from, to);
@@ -156,42 +185,43 @@ impl Net {
         // In order, and never two at one instant.
         let at = at.max(pipe.last[side] + 1);
         pipe.last[side] = at;
-        Some((at, to, life, frame))
+        Some(Sending { at, to, life, number, frame })
     }
 
-    pub fn stall(&mut self, pipe: PipeId, from: Proc, frame: Frame) {
+    pub fn stall(&mut self, pipe: PipeId, from: Proc, number: u64, frame: Frame) {
         if let Some(pipe) = self.pipes.get_mut(&pipe) {
             let side = pipe.side(from);
-            pipe.stalled[side].push_back(frame);
+            pipe.stalled[side].insert(number, frame);
         }
     }
 
-    /// Whether frames of this direction wait: then those behind them do too.
-    pub fn waits(&self, pipe: PipeId, from: Proc) -> bool {
-        self.pipes.get(&pipe).is_some_and(|pipe| !pipe.stalled[pipe.side(from)].is_empty())
+    /// Takes a frame that arrived, if it is the next of its direction; says too whether the one after it waits here.
+    pub fn take(&mut self, pipe: PipeId, from: Proc, number: u64) -> Option<bool> {
+        let pipe = self.pipes.get_mut(&pipe)?;
+        let side = pipe.side(from);
+        if pipe.taken[side] != number {
+            return None;
+        }
+        pipe.taken[side] += 1;
+        Some(pipe.stalled[side].contains_key(&(number + 1)))
     }
 
-    /// Frames that waited on pipes whose way is free again, in order. Where older ones are still under way, the moment of
-    /// the last one's arrival instead: to be asked again after it.
-    pub fn take_stalled(&mut self, now: u64) -> (Vec<(PipeId, Proc, Frame)>, Option<u64>) {
-        let (mut free, mut again) = (Vec::new(), None);
+    /// Frames that waited on pipes whose way is free again, in order.
+    pub fn take_stalled(&mut self) -> Vec<(PipeId, Proc, u64, Frame)> {
+        let mut free = Vec::new();
         let ids: Vec<PipeId> = self.pipes.keys().copied().collect();
         for id in ids {
             for side in 0..2 {
                 let (from, to) = (self.pipes[&id].ends[side].0, self.pipes[&id].ends[1 - side].0);
-                let cut = self.is_cut(from, to);
+                if self.is_cut(from, to) {
+                    continue;
+                }
                 let pipe = self.pipes.get_mut(&id).expect("just listed");
-                if cut || pipe.stalled[side].is_empty() {
-                    continue;
-                }
-                if pipe.last[side] >= now {
-                    again = Some(again.map_or(pipe.last[side], |at: u64| at.max(pipe.last[side])));
-                    continue;
-                }
-                free.extend(std::mem::take(&mut pipe.stalled[side]).into_iter().map(|frame| (id, from, frame)));
+                let stalled = std::mem::take(&mut pipe.stalled[side]);
+                free.extend(stalled.into_iter().map(|(number, frame)| (id, from, number, frame)));
             }
         }
-        (free, again)
+        free
     }
 
     pub fn pipes_of(&self, who: Proc) -> Vec<PipeId> {

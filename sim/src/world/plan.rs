@@ -66,6 +66,27 @@ pub struct NetPlan {
     pub idle_us: u64,
 }
 
+/// How much too fast a process's clock runs, in millionths; negative: too slow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drift(pub i32);
+
+impl Drift {
+    fn rate(self) -> u128 {
+        u128::try_from(1_000_000 + i64::from(self.0)).expect("a clock never runs backwards")
+    }
+
+    /// What the clock shows after so many true microseconds.
+    pub fn local_us(self, true_us: u64) -> u64 {
+        u64::try_from(u128::from(true_us) * self.rate() / 1_000_000).expect("a run is short")
+    }
+
+    /// The first true moment at which the clock shows at least so many microseconds.
+    pub fn true_us(self, local_us: u64) -> u64 {
+        let after = (u128::from(local_us) * 1_000_000).div_ceil(self.rate());
+        u64::try_from(after).unwrap_or(u64::MAX)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct DiskPlan {
     pub sync_min_us: u64,
@@ -174,6 +195,8 @@ pub struct Plan {
     pub heal_at_us: u64,
     /// How long after that everything must have settled.
     pub settle_us: u64,
+    /// By process, as `Sizes::index` numbers them; empty: all clocks are right.
+    pub drift: Vec<Drift>,
 }
 
 const MS: u64 = 1_000;
@@ -222,10 +245,14 @@ impl Plan {
             faults: Vec::new(),
             heal_at_us,
             settle_us: 60_000 * MS,
+            drift: Vec::new(),
         };
         match mode {
             FaultMode::None => {}
-            FaultMode::All => super::faults::draw(&mut plan, &mut Rng::new(seed, 2)),
+            FaultMode::All => {
+                super::faults::draw(&mut plan, &mut Rng::new(seed, 2));
+                super::faults::draw_drift(&mut plan, &mut Rng::new(seed, 6));
+            }
         }
         plan
     }

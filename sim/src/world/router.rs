@@ -82,8 +82,8 @@ impl World {
                 self.router_ticks(n);
             }
             What::Watch => self.open_watch(me),
-            What::Frame { pipe, frame } => {
-                if let Some(frame) = self.arrived(pipe, me, frame) {
+            What::Frame { pipe, number, frame } => {
+                if let Some(frame) = self.arrived(pipe, me, number, frame) {
                     self.router_frame(n, pipe, frame);
                 }
             }

@@ -148,8 +148,8 @@ impl World {
             What::ReadDone { token, base, next, payload } => {
                 self.segd_input(n, Input::ReadDone { token, base, next, payload });
             }
-            What::Frame { pipe, frame } => {
-                if let Some(frame) = self.arrived(pipe, me, frame) {
+            What::Frame { pipe, number, frame } => {
+                if let Some(frame) = self.arrived(pipe, me, number, frame) {
                     self.segd_frame(n, pipe, frame);
                 }
             }
