@@ -15,6 +15,7 @@ use seam_wire::{NodeId, Offset, SegmentId, Tick};
 use segd_core::io::{Effect, Input, StreamId};
 use segd_core::node::{Load, Node};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -91,6 +92,7 @@ impl Gauges {
 pub struct Driver {
     pub node: Node,
     pub store: Arc<Store>,
+    pub data_dir: PathBuf,
     pub inbox: Inbox,
     pub network: mpsc::Receiver<Event>,
     pub internal: mpsc::UnboundedReceiver<Event>,
@@ -187,6 +189,7 @@ impl Driver {
                     self.inbox.complete(Input::JournalFailed);
                 }
             }
+            Effect::Found { first } => self.found(first),
             Effect::Read { token, segment, from, max_bytes } => {
                 let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
                 tokio::task::spawn_blocking(move || {
@@ -223,6 +226,18 @@ impl Driver {
                 tracing::warn!(%segment, %error, "refused");
             }
         }
+    }
+
+    /// Until the disk is marked this node opens nothing; if it cannot be, the process must not go on as if it were.
+    fn found(&self, first: SegmentId) {
+        let (data_dir, inbox) = (self.data_dir.clone(), self.inbox.clone());
+        tokio::task::spawn_blocking(move || match crate::identity::found(&data_dir, first) {
+            Ok(()) => inbox.complete(Input::Founded { first }),
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "this node's replicas are out of service");
+                inbox.complete(Input::JournalFailed);
+            }
+        });
     }
 
     /// A router that does not read its answers loses its stream, and nobody else anything.

@@ -9,6 +9,7 @@ pub mod config;
 pub mod counters;
 pub mod driver;
 pub mod entry;
+pub mod identity;
 pub mod links;
 pub mod listen;
 pub mod meta;

@@ -8,10 +8,9 @@ use seam_transport::meta_client::MetaClient;
 use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId};
 use segd_core::io::{Input, ReportId};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Sends reports; every one is answered to the node, with `done: false` when metad could not be reached in time.
@@ -43,30 +42,13 @@ impl Reporter {
     }
 }
 
-/// One more than at the last start, and never below the clock: larger at each start of this node. Durable before it is used.
-pub fn next_incarnation(data_dir: &Path) -> anyhow::Result<Incarnation> {
-    let path = data_dir.join("incarnation");
-    let last = match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().parse::<u64>().map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(error.into()),
-    };
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
-    let next = u64::try_from(clock).unwrap_or(0).max(last + 1);
-    let fresh = path.with_extension("new");
-    std::fs::write(&fresh, next.to_string())?;
-    std::fs::File::open(&fresh)?.sync_all()?;
-    std::fs::rename(&fresh, &path)?;
-    std::fs::File::open(data_dir)?.sync_all()?;
-    Ok(Incarnation(next))
-}
-
 /// Registers, and again whenever metad does not know this life; then heartbeats.
 pub async fn stay_registered(
     client: MetaClient,
     config: Config,
     incarnation: Incarnation,
     gauges: Arc<Gauges>,
+    inbox: Inbox,
     stop: CancellationToken,
 ) {
     let period = Duration::from_millis(config.limits.heartbeat_ms.max(10));
@@ -81,6 +63,7 @@ pub async fn stay_registered(
                 registered = true;
                 told = false;
                 tracing::info!(version = answer.version, "registered with metad");
+                inbox.complete(Input::Registered { version: answer.version });
             })
         };
         if let Err(error) = outcome

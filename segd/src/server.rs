@@ -4,6 +4,7 @@ use crate::completions::Completions;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::driver::{Driver, Gauges, Inbox};
+use crate::identity;
 use crate::links::Links;
 use crate::listen::{Shared, accept_loop};
 use crate::meta::{self, Reporter};
@@ -43,7 +44,8 @@ impl Server {
         let (store, restored) = tokio::task::spawn_blocking(move || Store::open(&data_dir, &limits))
             .await?
             .with_context(|| format!("cannot open data_dir {}", config.data_dir.display()))?;
-        let incarnation = meta::next_incarnation(&config.data_dir)?;
+        let founded = identity::founded(&config.data_dir)?;
+        let incarnation = identity::next_incarnation(&config.data_dir)?;
         let tls = TlsMaterial::load(&config.tls)?;
         let endpoint = quic::endpoint(config.listen, &tls, &config.quic)?;
         let client = MetaClient::new(&config.metad, &tls, &config.grpc, MetaClientConfig::default())?;
@@ -58,8 +60,9 @@ impl Server {
         tracing::info!(replicas = restored.len(), %incarnation, "starting");
         let gauges = Arc::new(Gauges::default());
         let driver = Driver {
-            node: Node::new(node, incarnation, Settings::default(), restored),
+            node: Node::new(node, incarnation, Settings::default(), founded, restored),
             store: Arc::clone(&store),
+            data_dir: config.data_dir.clone(),
             inbox: inbox.clone(),
             network: network_events,
             internal: internal_events,
@@ -90,8 +93,8 @@ impl Server {
         let tasks = vec![
             tokio::spawn(driver.run(stop.clone())),
             tokio::spawn(accept_loop(acceptor, shared, stop.clone())),
-            tokio::spawn(meta::follow(client.clone(), name, inbox, stop.clone())),
-            tokio::spawn(meta::stay_registered(client, config, incarnation, gauges, stop.clone())),
+            tokio::spawn(meta::follow(client.clone(), name, inbox.clone(), stop.clone())),
+            tokio::spawn(meta::stay_registered(client, config, incarnation, gauges, inbox, stop.clone())),
         ];
         Ok(Server { stop, tasks, store, endpoint, _metrics: metrics })
     }

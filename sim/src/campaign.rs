@@ -103,6 +103,7 @@ impl Summary {
                 ("crashes", stats.crashes),
                 ("pauses", stats.pauses),
                 ("lost metad leaders", stats.leaders_lost),
+                ("lost disks", stats.disks_lost),
                 ("recoveries", stats.recoveries_started),
                 ("unplanned rolls", stats.unplanned_rolls),
                 ("empty segments", stats.empty_segments),

@@ -29,6 +29,10 @@ pub struct ReportId(pub u64);
 pub enum Input {
     /// metad's views, from the watch stream.
     Meta(MetaUpdate),
+    /// metad's leader knows this life; its state had this version then.
+    Registered { version: u64 },
+    /// The disk is marked, as `Effect::Found` asked.
+    Founded { first: SegmentId },
     /// A connection to this peer stands (again): what was sent before may be lost.
     PeerUp(NodeId),
     /// A message from another node, about `segment`.
@@ -99,6 +103,9 @@ pub enum Write {
 pub enum Effect {
     /// Journal these, in order. Completion: `Input::Persisted` with this token or a later one.
     Persist { token: Token, segment: SegmentId, writes: Vec<Write>, durability: Durability },
+    /// Mark the disk, durably: it can hold no segment below `first`, for that was planned before this disk came into use.
+    /// Completion: `Input::Founded`.
+    Found { first: SegmentId },
     /// Read batches from `from` on, up to `max_bytes` (at least one batch), not beyond what was persisted.
     Read { token: Token, segment: SegmentId, from: Offset, max_bytes: u32 },
     /// Send to another node, on the stream of (node, segment); in order per such stream.

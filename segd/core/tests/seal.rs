@@ -83,7 +83,8 @@ impl Rig {
 /// and the gate of the successor with it.
 #[test]
 fn a_seal_entry_shares_the_last_batchs_journal_write() {
-    let mut rig = Rig { node: Node::new(P, Incarnation(1), Settings::default(), Vec::new()), now: 0 };
+    let mut rig =
+        Rig { node: Node::new(P, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new()), now: 0 };
     rig.tell(1, view(N, None, [1, 2, 3], SegmentState::Planned));
     rig.hear(2, N, Peer::Opened);
     rig.hear(3, N, Peer::Opened);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
-use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentSpec, SegmentState, SegmentView, TopicView};
+use seam_wire::meta::{Binder, MetaItem, MetaUpdate, Recovery, SegmentSpec, SegmentState, SegmentView, TopicView};
 use seam_wire::msg::Peer;
 use seam_wire::topic::TopicConfig;
 use seam_wire::{Incarnation, NodeId, Offset, RangeId, SegmentId, Tick, TopicId};
@@ -58,7 +58,7 @@ fn tell(node: &mut Node, version: u64, items: Vec<MetaItem>) -> Vec<Effect> {
 /// Deleting a topic took every node down that held a segment of its chain.
 #[test]
 fn segments_of_a_deleted_topic_are_forgotten_though_they_were_decided() {
-    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Vec::new());
+    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new());
     tell(&mut node, 1, vec![topic(false), view(SegmentState::Planned)]);
     let sealed = SegmentState::Sealed { start: Offset(0), end: Offset(0), next: SegmentId(2) };
     tell(&mut node, 2, vec![view(sealed)]);
@@ -72,7 +72,7 @@ fn segments_of_a_deleted_topic_are_forgotten_though_they_were_decided() {
 /// later.
 #[test]
 fn an_open_that_comes_before_the_assignment_is_answered_with_it() {
-    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Vec::new());
+    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new());
     let (from, msg, payload) = (NodeId(1), Peer::Open, Bytes::new());
     let mut out = Vec::new();
     node.handle(Tick(1), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
@@ -80,4 +80,61 @@ fn an_open_that_comes_before_the_assignment_is_answered_with_it() {
     let out = tell(&mut node, 1, vec![topic(false), view(SegmentState::Planned)]);
     let opened = |effect: &Effect| matches!(effect, Effect::Send { to: NodeId(1), msg: Peer::Opened, .. });
     assert!(out.iter().any(opened), "{out:?}");
+}
+
+/// A node whose journal had failed asked to be woken for deadlines that it never looked at again: its process spun.
+#[test]
+fn a_node_out_of_service_wants_no_wake_up() {
+    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new());
+    tell(&mut node, 1, vec![topic(false), view(SegmentState::Planned)]);
+    let (from, msg, payload) = (NodeId(1), Peer::Fence { epoch: seam_wire::Epoch(1) }, Bytes::new());
+    let mut out = Vec::new();
+    node.handle(Tick(2), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
+    let open = SegmentState::Open { start: Offset(0) };
+    tell(&mut node, 3, vec![recovered_by_me(open)]);
+    assert!(node.next_deadline().is_some(), "an agent repeats itself");
+    node.handle(Tick(4), Input::JournalFailed, &mut out);
+    assert_eq!(node.next_deadline(), None);
+}
+
+fn recovered_by_me(state: SegmentState) -> MetaItem {
+    let MetaItem::Segment(view) = view(state) else { unreachable!("it makes a segment") };
+    let recovery = Some(Recovery {
+        epoch: seam_wire::Epoch(1),
+        agent: ME,
+        agent_incarnation: Incarnation(1),
+        candidate: SegmentId(2),
+        start: Offset(0),
+    });
+    MetaItem::Segment(SegmentView { recovery, ..view })
+}
+
+/// A node that came back with an empty disk opened a candidate anew that metad took for unused still; it had been begun, and
+/// written. The empty answer to the agent took back what was acked.
+#[test]
+fn v7_a_lost_disk_opens_no_candidate_that_the_old_one_may_have_held() {
+    let ready = SegmentState::Ready { open_on: vec![NodeId(1), ME] };
+    let fence = |node: &mut Node| {
+        let (from, msg, payload) = (NodeId(1), Peer::Fence { epoch: seam_wire::Epoch(1) }, Bytes::new());
+        let mut out = Vec::new();
+        node.handle(Tick(9), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
+        out
+    };
+    let refused = |effect: &Effect| matches!(effect, Effect::Send { msg: Peer::CannotAnswer { .. }, .. });
+    let mut node = Node::new(ME, Incarnation(2), Settings::default(), None, Vec::new());
+    let out = tell(&mut node, 7, vec![topic(false), view(SegmentState::Planned)]);
+    assert!(!out.iter().any(|effect| matches!(effect, Effect::Found { .. })), "it may be older than the registration");
+    let mut out = Vec::new();
+    node.handle(Tick(8), Input::Registered { version: 8 }, &mut out);
+    assert!(out.is_empty(), "{out:?}");
+    let out = tell(&mut node, 8, vec![view(ready)]);
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Found { first: SegmentId(2) })), "{out:?}");
+    node.handle(Tick(9), Input::Founded { first: SegmentId(2) }, &mut Vec::new());
+    assert!(node.replica(S).is_none());
+    assert!(fence(&mut node).iter().any(refused));
+
+    // The same segment on a disk that was there before it: it was never held, and is opened late.
+    let mut straggler = Node::new(ME, Incarnation(2), Settings::default(), Some(SegmentId(1)), Vec::new());
+    tell(&mut straggler, 1, vec![topic(false), view(SegmentState::Open { start: Offset(0) })]);
+    assert!(straggler.replica(S).is_some());
 }

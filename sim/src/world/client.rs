@@ -103,6 +103,7 @@ impl World {
             What::Answer { call, answer } => self.admin_answer(n, call, answer),
             What::Peer { .. }
             | What::PeerUp(_)
+            | What::Founded(_)
             | What::Synced { .. }
             | What::Received
             | What::ReadDone { .. }

@@ -111,6 +111,7 @@ impl World {
             What::Broken { pipe } => self.consumer_pipe_gone(n, pipe),
             What::Peer { .. }
             | What::PeerUp(_)
+            | What::Founded(_)
             | What::Synced { .. }
             | What::Received
             | What::ReadDone { .. }

@@ -49,6 +49,8 @@ pub struct Disk {
     /// Entries whose completion was told.
     told: usize,
     held: BTreeMap<SegmentId, Held>,
+    /// The disk's mark: the first segment that an earlier disk cannot have held.
+    pub founded: Option<SegmentId>,
 }
 
 impl Disk {

@@ -36,7 +36,7 @@ impl fmt::Debug for Proc {
 #[derive(Clone, Debug)]
 pub enum Ask {
     Register { node: NodeId, incarnation: Incarnation },
-    Heartbeat { node: NodeId, incarnation: Incarnation, write_bytes_per_s: u64, open_segments: u32 },
+    Heartbeat { node: NodeId, incarnation: Incarnation, write_bytes_per_s: u64, open_segments: u32, disk_failed: bool },
     Report { node: NodeId, incarnation: Incarnation, report: Report },
     Admin(Admin),
 }
@@ -54,6 +54,8 @@ pub enum What {
         payload: Bytes,
     },
     PeerUp(NodeId),
+    /// The disk's mark is durable.
+    Founded(SegmentId),
     /// The journal synced its first `entries` entries.
     Synced {
         entries: usize,

@@ -96,6 +96,22 @@ pub fn draw_drift(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
+/// One disk is lost, in some seeds: as many as a quorum of two promises to survive.
+pub fn draw_disk_loss(plan: &mut Plan, rng: &mut Rng) {
+    if plan.topic.ack_quorum < 2 || !rng.percent(20) {
+        return;
+    }
+    let node = u8::try_from(rng.below(u64::from(plan.sizes.segds))).expect("small");
+    let at = rng.between(300 * MS, plan.heal_at_us.max(301 * MS));
+    let fault = if rng.percent(50) {
+        Fault::FailDisk { node }
+    } else {
+        Fault::LoseDisk { node, down_us: rng.pick(&[5 * MS, 100 * MS, 700 * MS]) }
+    };
+    plan.faults.push((at, fault));
+    plan.faults.sort_by_key(|(at, _)| *at);
+}
+
 fn cut(rng: &mut Rng, plan: &Plan) -> Fault {
     let servers: Vec<Proc> = plan.sizes.procs().into_iter().filter(|who| !matches!(who, Proc::Client(_))).collect();
     let segds: Vec<Proc> = (0..plan.sizes.segds).map(Proc::Segd).collect();
@@ -130,6 +146,15 @@ impl World {
                     self.crash(Proc::Segd(n), down_us);
                 }
             }
+            Fault::LoseDisk { node, down_us } => {
+                if !self.state(Proc::Segd(node)).up {
+                    self.lose_disk(node); // It lies there without its process.
+                } else {
+                    self.crash(Proc::Segd(node), down_us);
+                    self.lose_disk(node);
+                }
+            }
+            Fault::FailDisk { node } => self.fail_disk(node),
             Fault::SlowDisk { node, factor, for_us } => {
                 self.segd(node).slow = factor;
                 self.act_at(self.now + for_us, Act::SlowDiskEnds { node });

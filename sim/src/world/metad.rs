@@ -134,6 +134,7 @@ impl World {
             }
             What::Peer { .. }
             | What::PeerUp(_)
+            | What::Founded(_)
             | What::Synced { .. }
             | What::Received
             | What::ReadDone { .. }
@@ -361,13 +362,13 @@ fn input_of(ask: Ask, reply: ReplyId) -> Input {
             incarnation,
             reply,
         },
-        Ask::Heartbeat { node, incarnation, write_bytes_per_s, open_segments } => Input::Heartbeat {
+        Ask::Heartbeat { node, incarnation, write_bytes_per_s, open_segments, disk_failed } => Input::Heartbeat {
             node,
             incarnation,
             free_bytes: 1 << 40,
             write_bytes_per_s,
             open_segments,
-            disk_failed: false,
+            disk_failed,
             reply,
         },
         Ask::Report { node, incarnation, report } => Input::Report { node, incarnation, report, reply },

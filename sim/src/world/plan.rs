@@ -145,6 +145,15 @@ pub enum Fault {
     PowerLoss {
         down_us: u64,
     },
+    /// The process ends and its disk is gone; it comes back with an empty one.
+    LoseDisk {
+        node: u8,
+        down_us: u64,
+    },
+    /// A sync fails: the disk is out of service until, at the healing, it is replaced by an empty one.
+    FailDisk {
+        node: u8,
+    },
     SlowDisk {
         node: u8,
         factor: u64,
@@ -252,6 +261,7 @@ impl Plan {
             FaultMode::All => {
                 super::faults::draw(&mut plan, &mut Rng::new(seed, 2));
                 super::faults::draw_drift(&mut plan, &mut Rng::new(seed, 6));
+                super::faults::draw_disk_loss(&mut plan, &mut Rng::new(seed, 7));
             }
         }
         plan

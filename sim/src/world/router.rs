@@ -90,6 +90,7 @@ impl World {
             What::Broken { pipe } => self.router_pipe_gone(n, pipe, true),
             What::Peer { .. }
             | What::PeerUp(_)
+            | What::Founded(_)
             | What::Synced { .. }
             | What::Received
             | What::ReadDone { .. }

@@ -10,6 +10,7 @@ use super::trace::trace;
 use super::watch::Watcher;
 use metad_core::Answer;
 use seam_wire::batch::BatchHeader;
+use seam_wire::meta::MetaItem;
 use seam_wire::msg::{Decision, FromSegd, ToSegd};
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 use segd_core::io::{Durability, Effect, Input, ReportId, StreamId};
@@ -41,6 +42,10 @@ pub struct Segd {
     pub disk: Disk,
     /// Its disk is so many times slower than planned.
     pub slow: u64,
+    /// A sync failed: nothing more is written.
+    pub disk_failed: bool,
+    /// Its disk was lost when this was the youngest segment: what it held of it and of older ones is gone.
+    pub lost_through: Option<SegmentId>,
     /// It ends after so many more effects.
     pub dies_after: Option<(usize, u64)>,
     pub shown: BTreeMap<SegmentId, Shown>,
@@ -61,6 +66,8 @@ impl Segd {
             node: None,
             disk: Disk::default(),
             slow: 1,
+            disk_failed: false,
+            lost_through: None,
             dies_after: None,
             shown: BTreeMap::new(),
             tails: BTreeMap::new(),
@@ -89,7 +96,7 @@ impl World {
         let settings = self.plan.segd.clone();
         let segd = self.segd(n);
         let restored = segd.disk.restore();
-        segd.node = Some(Node::new(segd.id, incarnation, settings, restored));
+        segd.node = Some(Node::new(segd.id, incarnation, settings, segd.disk.founded, restored));
         // A replica that holds the decided end is served once metad's word, or the replica's own, is published.
         let me = Proc::Segd(n);
         self.at(self.now + 1, me, What::Beat);
@@ -111,9 +118,31 @@ impl World {
         let kept = self.disk_rng.index(unsynced + 1);
         let segd = self.segd(n);
         segd.disk.crash(kept);
-        let (id, slow) = (segd.id, segd.slow);
+        let (id, slow, disk_failed, lost_through) = (segd.id, segd.slow, segd.disk_failed, segd.lost_through);
         let disk = std::mem::take(&mut segd.disk);
-        *segd = Segd { disk, slow, ..Segd::new(index_of(id)) };
+        *segd = Segd { disk, slow, disk_failed, lost_through, ..Segd::new(index_of(id)) };
+    }
+
+    /// An empty disk takes the place of the one that was there. Its process is down.
+    pub(super) fn lose_disk(&mut self, n: u8) {
+        self.stats.disks_lost += 1;
+        let ids = self.metad.meta.all_items().into_iter().filter_map(|item| match item {
+            MetaItem::Segment(view) => Some(view.spec.id),
+            MetaItem::Topic(_) | MetaItem::Node(_) => None,
+        });
+        let youngest = ids.max().unwrap_or_default();
+        let segd = self.segd(n);
+        segd.disk = Disk::default();
+        segd.disk_failed = false;
+        segd.lost_through = Some(youngest);
+    }
+
+    /// A sync failed. The process lives on and says so; its disk acks nothing any more.
+    pub(super) fn fail_disk(&mut self, n: u8) {
+        if self.runs(Proc::Segd(n)) && !self.segd(n).disk_failed {
+            self.segd(n).disk_failed = true;
+            self.segd_input(n, Input::JournalFailed);
+        }
     }
 
     pub(super) fn at_segd(&mut self, n: u8, what: What) {
@@ -134,10 +163,15 @@ impl World {
                     self.segd_input(n, Input::Peer { from, segment, msg, payload, trace: None });
                 }
             }
+            What::Founded(first) => {
+                self.segd(n).disk.founded = Some(first);
+                self.segd_input(n, Input::Founded { first });
+            }
             What::PeerUp(node) => {
                 trace!(self, "{me:?} link to {node} stands");
                 self.segd_input(n, Input::PeerUp(node));
             }
+            What::Synced { .. } | What::Received if self.segd(n).disk_failed => {}
             What::Synced { entries } => {
                 if self.segd(n).disk.sync_done(entries) {
                     self.start_sync(n);
@@ -219,6 +253,10 @@ impl World {
                 if durability == Durability::Received {
                     self.at(self.now + 20, me, What::Received);
                 }
+            }
+            Effect::Found { first } => {
+                let latency = self.disk_rng.between(self.plan.disk.sync_min_us, self.plan.disk.sync_max_us);
+                self.at(self.now + latency, me, What::Founded(first));
             }
             Effect::Read { token, segment, from, max_bytes } => {
                 let (base, next, payload) = self.segd(n).disk.read(segment, from, None, max_bytes as usize);
@@ -336,7 +374,9 @@ impl World {
         let load = segd.node.as_ref().map(|node| node.load(clock)).unwrap_or_default();
         if segd.registered {
             let (write_bytes_per_s, open_segments) = (load.write_bytes_per_s, load.open_segments);
-            self.segd_call(n, Call::Heartbeat, Ask::Heartbeat { node, incarnation, write_bytes_per_s, open_segments });
+            let disk_failed = segd.disk_failed;
+            let ask = Ask::Heartbeat { node, incarnation, write_bytes_per_s, open_segments, disk_failed };
+            self.segd_call(n, Call::Heartbeat, ask);
         } else {
             self.segd_call(n, Call::Register, Ask::Register { node, incarnation });
         }
@@ -356,7 +396,10 @@ impl World {
             segd.member = if answer.is_some() { leader.unwrap_or(next) } else { next };
         }
         match (call, answer) {
-            (Call::Register, Some(Answer::Registered { .. })) => segd.registered = true,
+            (Call::Register, Some(Answer::Registered { version, .. })) => {
+                segd.registered = true;
+                self.segd_input(n, Input::Registered { version });
+            }
             (Call::Heartbeat, Some(Answer::Heartbeat { known })) => segd.registered &= known,
             (Call::Report { id, .. }, Some(Answer::Report { done, why })) => {
                 trace!(self, "segd-{} report {id:?} done {done} {why}", n + 1);

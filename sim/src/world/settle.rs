@@ -32,6 +32,10 @@ impl World {
                 self.start(who);
             }
             if let Proc::Segd(n) = who {
+                if self.segd(n).disk_failed {
+                    self.crash(who, 1);
+                    self.lose_disk(n);
+                }
                 let segd = self.segd(n);
                 segd.slow = 1;
                 segd.dies_after = None;
@@ -121,7 +125,16 @@ impl World {
     fn note_candidates(&self, range: seam_wire::RangeId, head: SegmentId, missing: &mut Vec<String>) {
         for id in self.metad.meta.candidates(range) {
             let view = self.metad.meta.segment(id).expect("candidates exist");
-            let standing = view.spec.prior == Some(head) && matches!(view.state, SegmentState::Ready { .. });
+            // One that a new disk may not open stays planned until the next roll wants a successor.
+            let lost = |node: &seam_wire::NodeId| {
+                self.segds[usize::from(super::links::index_of(*node))].disk.founded > Some(id)
+            };
+            let placed = match view.state {
+                SegmentState::Ready { .. } => true,
+                SegmentState::Planned => view.spec.replicas.iter().any(lost),
+                _ => false,
+            };
+            let standing = view.spec.prior == Some(head) && placed;
             if !standing {
                 missing.push(format!("{id} of {range}, after {:?}, is {:?}", view.spec.prior, view.state));
             }
@@ -159,8 +172,9 @@ impl World {
                 let mut reference = std::collections::BTreeMap::new();
                 let mut full = 0;
                 for node in &view.spec.replicas {
-                    let disk = &self.segds[usize::from(super::links::index_of(*node))].disk;
-                    full += usize::from(disk.synced_end(id) >= end || start == end);
+                    let segd = &self.segds[usize::from(super::links::index_of(*node))];
+                    let disk = &segd.disk;
+                    full += usize::from(disk.synced_end(id) >= end || start == end || segd.lost_through >= Some(id));
                     for (base, bytes) in disk.batches(id).filter(|(base, _)| *base < end) {
                         let first = reference.entry(base).or_insert_with(|| bytes.clone());
                         assert!(first == bytes, "I3: {node} has other bytes at {base} of {id}");

@@ -27,6 +27,7 @@ pub struct Stats {
     pub crashes: u64,
     pub pauses: u64,
     pub leaders_lost: u64,
+    pub disks_lost: u64,
     pub boundaries_crossed: u64,
     pub snapshots_restored: u64,
 }
@@ -77,6 +78,7 @@ impl Stats {
             crashes,
             pauses,
             leaders_lost,
+            disks_lost,
             boundaries_crossed,
             snapshots_restored
         );

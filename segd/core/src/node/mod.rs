@@ -7,6 +7,7 @@
 //! (the agent), `peers` (who said what), `reports` (to metad), `streams` (routers).
 
 mod begin;
+mod found;
 mod open;
 mod peers;
 mod persist;
@@ -27,6 +28,7 @@ pub use write::claim;
 
 use crate::io::{Counter, Effect, Input, Token};
 use bytes::Bytes;
+use found::Founding;
 use persist::PendingWrite;
 use reports::Reports;
 use seam_wire::meta::{NodeView, SegmentView};
@@ -48,8 +50,7 @@ pub struct Node {
     nodes: BTreeMap<NodeId, NodeView>,
     /// Deleted topics: all their segments are reclaimed, those of the chain too.
     deleted: BTreeSet<TopicId>,
-    /// The highest segment id metad knew when this life began: a younger segment was never on this disk.
-    oldest_unknown: Option<SegmentId>,
+    founding: Founding,
     replicas: BTreeMap<SegmentId, ReplicaState>,
     /// Who asked for segments that metad has not told this node of yet; bounded.
     early_opens: BTreeMap<SegmentId, NodeId>,
@@ -72,7 +73,14 @@ pub struct Node {
 
 impl Node {
     /// A node at the start of one life. `restored` is what its disk holds; rights to write, begin and recover are not among it.
-    pub fn new(id: NodeId, incarnation: Incarnation, settings: Settings, restored: Vec<RestoredReplica>) -> Self {
+    /// `founded` is the disk's mark (`Effect::Found`); `None` on a disk that never had one.
+    pub fn new(
+        id: NodeId,
+        incarnation: Incarnation,
+        settings: Settings,
+        founded: Option<SegmentId>,
+        restored: Vec<RestoredReplica>,
+    ) -> Self {
         let replicas = restored.into_iter().map(|replica| (replica.spec.id, ReplicaState::restored(replica))).collect();
         Node {
             id,
@@ -81,7 +89,7 @@ impl Node {
             views: BTreeMap::new(),
             nodes: BTreeMap::new(),
             deleted: BTreeSet::new(),
-            oldest_unknown: None,
+            founding: Founding::of(founded),
             replicas,
             early_opens: BTreeMap::new(),
             writers: BTreeMap::new(),
@@ -105,6 +113,8 @@ impl Node {
         }
         match input {
             Input::Meta(update) => self.on_meta(now, update, out),
+            Input::Registered { version } => self.on_registered(version, out),
+            Input::Founded { first } => self.on_founded(now, first, out),
             Input::PeerUp(peer) => self.on_peer_up(now, peer, out),
             Input::Peer { from, segment, msg, payload, trace: _ } => {
                 self.on_peer(now, from, segment, msg, payload, out);
@@ -125,7 +135,8 @@ impl Node {
 
     /// When `Input::Tick` is due, if nothing else comes before.
     pub fn next_deadline(&self) -> Option<Tick> {
-        self.timers.next()
+        // Out of service, nothing is due any more: a deadline that is never met would be asked for again at once, for ever.
+        if self.failed { None } else { self.timers.next() }
     }
 
     /// Loopback messages and segments marked dirty, until nothing is left to do.

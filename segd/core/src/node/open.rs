@@ -19,11 +19,13 @@ impl Node {
     /// This node is in the segment's replica set: open it if it was never here and may still be opened.
     pub(super) fn open_if_new(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
         let segment = view.spec.id;
-        // A segment in the chain that this disk should have, and has not, was lost: it is repaired, never opened as empty.
-        let never_here = self.oldest_unknown.is_some_and(|oldest| segment >= oldest);
+        // A segment that an earlier disk may have held, and this one has not, was lost with it: it is repaired, never opened
+        // as empty. metad's word is no proof: a candidate that it takes for planned may have been begun and written.
+        // Late is not too late, in a recovery either: an empty replica that never held anything is a true answer.
         let fresh = match view.state {
-            SegmentState::Planned | SegmentState::Ready { .. } => true,
-            SegmentState::Open { .. } => never_here && view.recovery.is_none(),
+            SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Open { .. } => {
+                self.founding.never_held(segment)
+            }
             SegmentState::Sealed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => false,
         };
         if let Entry::Vacant(vacant) = self.replicas.entry(segment) {

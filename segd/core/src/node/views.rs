@@ -28,9 +28,8 @@ impl Node {
                 }
             }
         }
-        if self.oldest_unknown.is_none() && update.reset {
-            self.oldest_unknown = Some(SegmentId(self.views.keys().next_back().map_or(0, |id| id.0 + 1)));
-        }
+        self.founding.seen(update.version);
+        self.found_if_due(out);
         segments.sort_unstable();
         for segment in segments {
             let view = self.views[&segment].clone();

@@ -10,12 +10,14 @@ impl World {
         let holders = |id: SegmentId, replicas: &[seam_wire::NodeId]| {
             let mut held = 0;
             for node in replicas {
-                let disk = &self.segds[usize::from(crate::world::links::index_of(*node))].disk;
+                let segd = &self.segds[usize::from(crate::world::links::index_of(*node))];
+                let disk = &segd.disk;
                 let end = match self.plan.topic.ack {
                     AckMode::Durable => disk.synced_end(id),
                     AckMode::Replicated => disk.written_end(id),
                 };
-                held += usize::from(end > offset && disk.holds(id, offset));
+                // What it lost with its disk it had, for all that is known.
+                held += usize::from(end > offset && disk.holds(id, offset) || segd.lost_through >= Some(id));
             }
             held
         };
