@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::config::{ClientConfig, Peer};
 use crate::consumer::ConsumerBuilder;
 use crate::error::Error;
+use crate::group::Groups;
 use crate::lane::Lane;
 use crate::pacer::Pacer;
 use crate::producer::ProducerBuilder;
@@ -15,6 +16,7 @@ use seam_transport::meta_client::{MetaClient, MetaClientConfig, MetaMember};
 use seam_wire::{ErrorCode, Offset, WireError};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) struct Inner {
@@ -25,6 +27,8 @@ pub(crate) struct Inner {
     lane: Option<Lane>,
     pub pacer: Pacer,
     pub clock: Clock,
+    /// Tails that heard nothing though records waited.
+    pub stuck: Arc<AtomicU64>,
 }
 
 impl Inner {
@@ -71,8 +75,8 @@ impl Client {
         let meta = MetaClient::new(&members, &tls, &GrpcConfig::default(), meta_config)
             .map_err(|error| Error::Setting(format!("[[metad]]: {error}")))?;
         let lane = if config.routers.is_empty() { None } else { Some(Lane::new(&config, config.quic.clone(), &tls)?) };
-        let (pacer, clock) = (Pacer::default(), Clock::new());
-        Ok(Client { inner: Arc::new(Inner { config, tls, meta, lane, pacer, clock }) })
+        let (pacer, clock, stuck) = (Pacer::default(), Clock::new(), Arc::default());
+        Ok(Client { inner: Arc::new(Inner { config, tls, meta, lane, pacer, clock, stuck }) })
     }
 
     /// The settings it was made with.
@@ -82,6 +86,11 @@ impl Client {
 
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())
+    }
+
+    /// The consumer groups.
+    pub fn groups(&self) -> Groups {
+        Groups::new(self.clone())
     }
 
     /// A producer of `topic`, to be configured and built.
@@ -101,6 +110,12 @@ impl Client {
         let lane = self.inner.lane().map_err(request)?;
         let (timeout, patience) = (self.request_timeout(), query::UNKNOWN_PATIENCE);
         query::offsets(lane, topic, range, timeout, patience).await.map_err(request)
+    }
+
+    /// Times a consumer's tail heard nothing though records waited for it, and went on at another router. Each is logged.
+    /// Above 0 means that a router does not bring what there is.
+    pub fn tails_stuck_total(&self) -> u64 {
+        self.inner.stuck.load(Ordering::Relaxed)
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {

@@ -1,5 +1,6 @@
 //! What can go wrong, each with the evidence and the remedy.
 
+use crate::group::GroupError;
 use seam_transport::TlsError;
 use seam_transport::config::ConfigError;
 use seam_transport::quic::EndpointError;
@@ -84,4 +85,7 @@ pub enum ConsumeError {
     /// The cluster refused for another reason.
     #[error("range {range}: {error}")]
     Refused { range: u32, error: WireError },
+    /// A member of a consumer group cannot go on.
+    #[error(transparent)]
+    Group(#[from] GroupError),
 }

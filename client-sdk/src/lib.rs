@@ -14,6 +14,7 @@ mod clock;
 mod config;
 mod consumer;
 mod error;
+mod group;
 mod lane;
 mod pacer;
 mod producer;
@@ -29,12 +30,16 @@ pub use client_core::SendError;
 pub use config::{ClientConfig, DevConfig, Peer};
 pub use consumer::{BatchConsumer, ConsumedBatch, Consumer, ConsumerBuilder, ReadFrom};
 pub use error::{ConsumeError, Error};
+pub use group::{
+    Assignment, CommitError, GroupAdminError, GroupConsumer, GroupConsumerBuilder, GroupError, GroupInfo, GroupMember,
+    GroupRange, GroupTopic, Groups, ResetTo,
+};
 pub use producer::{Completion, MAX_IN_FLIGHT, Producer, ProducerBuilder, SendHandle};
 pub use record::{Ack, ConsumedRecord, Record};
 pub use seam_transport::TlsPaths;
 pub use seam_transport::quic::QuicConfig;
 pub use seam_wire::batch::Compression;
-pub use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
+pub use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig, is_internal};
 pub use seam_wire::{Certainty, ErrorCode, Offset, WireError};
 
 /// The example a stranger reads first must compile.

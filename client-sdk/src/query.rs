@@ -4,6 +4,7 @@ use crate::client::{Client, Offsets};
 use crate::error::Error;
 use crate::lane::{Lane, lost};
 use seam_transport::stream::{FrameReader, FrameWriter};
+use seam_wire::RangeId;
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, ToRouter};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// One attempt at one router.
-const ATTEMPT: Duration = Duration::from_secs(3);
+pub(crate) const ATTEMPT: Duration = Duration::from_secs(3);
 /// Between attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The usual patience.
@@ -29,6 +30,17 @@ pub(crate) async fn offsets(
     timeout: Duration,
     patience: Duration,
 ) -> Result<Offsets, WireError> {
+    find(lane, topic, range, timeout, patience).await.map(|(_, offsets)| offsets)
+}
+
+/// As [`offsets`], with the range's id.
+pub(crate) async fn find(
+    lane: &Lane,
+    topic: &str,
+    range: u32,
+    timeout: Duration,
+    patience: Duration,
+) -> Result<(RangeId, Offsets), WireError> {
     let (started, deadline) = (Instant::now(), Instant::now() + timeout);
     let mut avoid = None;
     loop {
@@ -36,7 +48,7 @@ pub(crate) async fn offsets(
         let mut asked = None;
         let outcome = timeout_at(until, ask(lane, avoid, topic, range, &mut asked)).await;
         let error = match outcome {
-            Ok(Ok(offsets)) => return Ok(offsets),
+            Ok(Ok(found)) => return Ok(found),
             Ok(Err(error)) => error,
             Err(_) => {
                 avoid = asked;
@@ -59,7 +71,7 @@ async fn ask(
     topic: &str,
     range: u32,
     asked: &mut Option<u64>,
-) -> Result<Offsets, WireError> {
+) -> Result<(RangeId, Offsets), WireError> {
     let (send, recv, live) = lane.open(avoid).await?;
     *asked = Some(live.generation);
     let mut writer = FrameWriter::new(send);
@@ -68,7 +80,7 @@ async fn ask(
     writer.finish().map_err(|error| lost(&live, &error))?;
     let mut reader = FrameReader::new(recv);
     match reader.read::<FromRouter>().await.map_err(|error| lost(&live, &error))?.map(|frame| frame.msg) {
-        Some(FromRouter::Offsets { range: _, earliest, latest }) => Ok(Offsets { earliest, latest }),
+        Some(FromRouter::Offsets { range, earliest, latest }) => Ok((range, Offsets { earliest, latest })),
         Some(FromRouter::Error { error }) => Err(error),
         None => Err(WireError::retry(ErrorCode::Unavailable, format!("{}: it gave no answer", live.router))),
         Some(

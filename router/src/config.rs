@@ -54,6 +54,9 @@ pub struct Limits {
     pub query_ms: u64,
     /// A replica that brings nothing for so long though its segment is sealed is left. Milliseconds.
     pub tail_stall_ms: u64,
+    /// A tail that hears nothing of an open segment for so long asks whether records wait; less often while none do.
+    /// Milliseconds.
+    pub tail_silence_ms: u64,
     /// With no replica that serves a tail for so long, the tail fails. Milliseconds.
     pub tail_patience_ms: u64,
     /// A range without clients gives up its streams after this. Milliseconds.
@@ -75,6 +78,7 @@ impl Default for Limits {
             node_wait_ms: 2_000,
             query_ms: 5_000,
             tail_stall_ms: 1_000,
+            tail_silence_ms: 3_000,
             tail_patience_ms: 60_000,
             range_idle_ms: 300_000,
             drain_ms: 2_000,
@@ -102,6 +106,7 @@ impl Limits {
     pub fn tail(&self) -> TailSettings {
         TailSettings {
             stall_us: self.tail_stall_ms.saturating_mul(1_000),
+            silence_us: self.tail_silence_ms.saturating_mul(1_000),
             patience_us: self.tail_patience_ms.saturating_mul(1_000),
             ..TailSettings::default()
         }
@@ -139,6 +144,7 @@ impl Config {
             ("node_wait_ms", limits.node_wait_ms),
             ("query_ms", limits.query_ms),
             ("tail_stall_ms", limits.tail_stall_ms),
+            ("tail_silence_ms", limits.tail_silence_ms),
         ] {
             anyhow::ensure!((1..=1 << 40).contains(&value), "limits.{name} = {value} must lie in 1..=2^40");
         }

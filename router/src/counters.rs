@@ -43,6 +43,7 @@ pub struct Counters {
     tail_handovers: Counter,
     tail_warm_handovers: Counter,
     tail_stalls: Counter,
+    tail_stuck: Counter,
     tail_breaks: Counter,
     tail_order_faults: Counter,
     loud_peers: Mutex<BTreeSet<String>>,
@@ -88,6 +89,7 @@ impl Counters {
             tail_handovers: counter("tail_handovers", "Boundaries passed by tails"),
             tail_warm_handovers: counter("tail_warm_handovers", "Of those, onto a stream that was open already"),
             tail_stalls: counter("tail_stalls", "Replicas left by tails because they brought nothing"),
+            tail_stuck: counter("tail_stuck", "Streams left by tails because records waited and none came"),
             tail_breaks: counter("tail_breaks", "Tail streams from segd that broke"),
             tail_order_faults: counter("tail_order_faults", "Messages to tails that did not fit; never delivered"),
             loud_peers: Mutex::default(),
@@ -122,6 +124,7 @@ impl Counters {
         self.tail_handovers.inc_by(now.handovers - before.handovers);
         self.tail_warm_handovers.inc_by(now.warm_handovers - before.warm_handovers);
         self.tail_stalls.inc_by(now.stalls - before.stalls);
+        self.tail_stuck.inc_by(now.stuck - before.stuck);
         self.tail_breaks.inc_by(now.breaks - before.breaks);
         self.tail_order_faults.inc_by(now.order_faults - before.order_faults);
     }

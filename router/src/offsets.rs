@@ -97,6 +97,22 @@ async fn ask(context: &Context, range: RangeId, segment: SegmentId, node: NodeId
     }
 }
 
+/// What one node says is committed of a segment, and where it ends if that is decided. Waits up to `limits.query_ms`.
+pub async fn committed(
+    context: &Context,
+    range: RangeId,
+    segment: SegmentId,
+    node: NodeId,
+) -> Result<(Offset, Option<Offset>), WireError> {
+    let deadline = Instant::now() + context.limits.query();
+    match timeout_at(deadline, exchange(context, range, segment, node, ToSegd::Committed, 1)).await {
+        Ok(Ok(FromSegd::Committed { committed, end, .. })) => Ok((committed, end)),
+        Ok(Ok(other)) => Err(unexpected(node, &other)),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(WireError::retry(ErrorCode::DeadlineExceeded, format!("{node} did not answer"))),
+    }
+}
+
 /// Asks on a stream of its own; the answer is the message `nth` from 1 on.
 async fn exchange(
     context: &Context,

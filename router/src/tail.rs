@@ -119,6 +119,8 @@ struct Session<'w> {
     /// Each reads its first frame too, so that a successor's stream is known to be open and is not read further.
     opening: JoinSet<Opened>,
     aborts: BTreeMap<TailStream, tokio::task::AbortHandle>,
+    /// Questions for a committed end, one at a time.
+    asking: JoinSet<Input>,
     effects: Vec<Effect>,
 }
 
@@ -139,6 +141,7 @@ impl<'w> Session<'w> {
             readers: BTreeMap::new(),
             opening: JoinSet::new(),
             aborts: BTreeMap::new(),
+            asking: JoinSet::new(),
             effects: Vec::new(),
         }
     }
@@ -172,6 +175,10 @@ impl<'w> Session<'w> {
                     // Aborted: the core gave it up itself.
                     Err(_) => continue_with_nothing(),
                 },
+                Some(answered) = self.asking.join_next(), if !self.asking.is_empty() => match answered {
+                    Ok(input) => Event::Input(input),
+                    Err(_) => continue_with_nothing(),
+                },
                 _ = changed.changed() => Event::Input(Input::ChainChanged),
                 () = sleep_until(wake) => Event::Input(Input::Tick),
                 _ = self.writer.stopped() => Event::Gone,
@@ -193,7 +200,12 @@ impl<'w> Session<'w> {
         while let Some(input) = next.take() {
             let mut effects = std::mem::take(&mut self.effects);
             let now = self.context.clock.now();
+            let (segment, stuck) = (self.core.segment(), self.core.counters().stuck);
             self.core.handle(now, input, &self.context.picture.read(), &mut effects);
+            if self.core.counters().stuck != stuck {
+                let (range, next) = (self.range, self.core.wanted());
+                tracing::warn!(%range, ?segment, %next, "a tail heard nothing though records wait; it looks again");
+            }
             self.context.counters.tail(&mut self.counted, self.core.counters());
             for effect in effects.drain(..) {
                 match effect {
@@ -212,6 +224,13 @@ impl<'w> Session<'w> {
                         if since.elapsed() > SLOW_CLIENT {
                             next = Some(Input::Resumed);
                         }
+                    }
+                    Effect::AskEnd { segment, node } => {
+                        let (context, range) = (Arc::clone(&self.context), self.range);
+                        self.asking.spawn(async move {
+                            let bounds = offsets::committed(&context, range, segment, node).await;
+                            Input::Committed { segment, bounds: bounds.ok() }
+                        });
                     }
                     Effect::Finished { end } => return Some(Outcome::Finished(end)),
                     Effect::Failed { error } => return Some(Outcome::Failed(error)),

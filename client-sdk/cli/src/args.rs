@@ -1,6 +1,6 @@
 //! What can be typed: the commands, their flags and their help. No behaviour.
 
-use crate::cmd::{consume, nodes, produce, roll, topic};
+use crate::cmd::{consume, group, nodes, produce, roll, topic};
 use crate::dev;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -48,6 +48,9 @@ pub enum Command {
     Produce(produce::Produce),
     /// Print a topic's records, one a line.
     Consume(consume::Consume),
+    /// List, describe, reset or delete consumer groups.
+    #[command(subcommand)]
+    Group(group::GroupCommand),
     /// Move a topic's write head to a new segment now.
     Roll(roll::Roll),
     /// List the segd nodes: state, failure domain, load, free space.

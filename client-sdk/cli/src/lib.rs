@@ -6,7 +6,7 @@
 //! | `cmd` | commands that talk to a cluster, through the SDK |
 //! | `dev` | `seam dev`: a cluster on this machine |
 //! | `session` | settings file to SDK client |
-//! | `output`, `units`, `interrupt` | standard output, sizes and times, Ctrl-C |
+//! | `output`, `units`, `moment`, `interrupt` | standard output, sizes and times, moments, Ctrl-C |
 //!
 //! A program, not a library: users of the SDK depend on `seamlog` and pull in none of this.
 
@@ -14,6 +14,7 @@ pub mod args;
 pub mod cmd;
 pub mod dev;
 mod interrupt;
+mod moment;
 pub mod output;
 mod session;
 pub mod units;
@@ -33,6 +34,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Topic(topic) => topic.run(global, &mut out).await,
         Command::Produce(produce) => produce.run(global, &mut out).await,
         Command::Consume(consume) => consume.run(global, &mut out).await,
+        Command::Group(group) => group.run(global, &mut out).await,
         Command::Roll(roll) => roll.run(global, &mut out).await,
         Command::Nodes(nodes) => nodes.run(global, &mut out).await,
         Command::Dev(dev) => dev::run(dev, &mut out).await,

@@ -9,6 +9,7 @@
 //! | [`producer`] | sequences, retries, order and outcome of the batches of one range |
 //! | [`tail`] | what of a tail is delivered, and where it goes on after a break |
 //! | [`group`] | who is a member of a consumer group, who owns which range, what is committed |
+//! | [`seek`] | which batches to read to find a moment |
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -17,6 +18,7 @@ mod error;
 pub mod group;
 pub mod partition;
 pub mod producer;
+pub mod seek;
 pub mod tail;
 
 pub use error::SendError;

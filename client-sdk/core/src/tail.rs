@@ -18,6 +18,12 @@ pub struct TailSettings {
     pub unknown_patience_us: u64,
     /// Times the same offset may come damaged, or a hole be seen at it, before it is believed.
     pub strikes: u32,
+    /// After so long without a word on an open tail the range's end is asked for; the wait doubles to `silence_max_us` while
+    /// nothing waits.
+    pub silence_us: u64,
+    pub silence_max_us: u64,
+    /// When records wait, what is under way has so long to come.
+    pub stuck_us: u64,
     /// Give up when nothing came for so long and no tail is open; `None`: never.
     pub give_up_us: Option<u64>,
 }
@@ -29,6 +35,9 @@ impl Default for TailSettings {
             retry_max_us: 1_000_000,
             unknown_patience_us: 2_000_000,
             strikes: 4,
+            silence_us: 15_000_000,
+            silence_max_us: 240_000_000,
+            stuck_us: 2_000_000,
             give_up_us: None,
         }
     }
@@ -51,6 +60,8 @@ pub enum TailInput {
     Broken { detail: String },
     /// A batch cannot be what was written.
     Damaged { detail: String },
+    /// The answer to `AskEnd`: the offset after the last committed record; `None`: nobody answered.
+    EndKnown { end: Option<Offset> },
     /// Time passed; due at [`Tail::next_deadline`].
     Tick,
 }
@@ -60,6 +71,8 @@ pub enum TailInput {
 pub enum TailEffect {
     /// Open a tail, at another router than the last if `elsewhere`; what is left of the last one is of no use.
     Open { from: TailFrom, elsewhere: bool },
+    /// Ask a router for the range's end; `EndKnown` brings the answer.
+    AskEnd,
     /// Hand on the records of the batch from `first` on.
     Deliver { first: Offset, next: Offset },
     /// All that was asked for has been delivered.
@@ -103,6 +116,24 @@ pub struct Tail {
     unknown_since: Option<Tick>,
     /// Since when nothing works.
     cut_off_since: Option<Tick>,
+    silence: Silence,
+    stuck: u64,
+}
+
+/// What is known of the silence of an open tail.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Tick,
+    wait_us: u64,
+    asked: bool,
+    /// Since when it is known that records wait.
+    waiting: Option<Tick>,
+}
+
+impl Silence {
+    fn new(now: Tick, settings: &TailSettings) -> Self {
+        Silence { since: now, wait_us: settings.silence_us, asked: false, waiting: None }
+    }
 }
 
 impl Tail {
@@ -111,7 +142,18 @@ impl Tail {
             TailFrom::Offset(offset) => Some(offset),
             TailFrom::Earliest | TailFrom::Latest => None,
         };
-        Tail { settings, from, state: State::New, next, tries: 0, strikes: 0, unknown_since: None, cut_off_since: None }
+        Tail {
+            settings,
+            from,
+            state: State::New,
+            next,
+            tries: 0,
+            strikes: 0,
+            unknown_since: None,
+            cut_off_since: None,
+            silence: Silence::new(Tick(0), &settings),
+            stuck: 0,
+        }
     }
 
     /// The offset due next, once it is known.
@@ -119,11 +161,26 @@ impl Tail {
         self.next
     }
 
+    /// Times it heard nothing though records waited, and was opened elsewhere.
+    pub fn stuck(&self) -> u64 {
+        self.stuck
+    }
+
+    /// Whether a tail is open: it is to be read.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
     /// When `Tick` is due.
     pub fn next_deadline(&self) -> Option<Tick> {
         match self.state {
             State::Waiting { until, .. } => Some(until),
-            State::New | State::Opening | State::Open | State::Over => None,
+            State::Open => match self.silence {
+                Silence { waiting: Some(since), .. } => Some(since.after_us(self.settings.stuck_us)),
+                Silence { asked: true, .. } => None,
+                Silence { since, wait_us, .. } => Some(since.after_us(wait_us)),
+            },
+            State::New | State::Opening | State::Over => None,
         }
     }
 
@@ -143,9 +200,11 @@ impl Tail {
                 let at = self.next.unwrap_or_default();
                 self.strike(now, TailFailure::Damaged { at, detail }, out);
             }
+            TailInput::EndKnown { end } => self.on_end_known(now, end),
             TailInput::Tick => match self.state {
                 State::Waiting { until, elsewhere } if until <= now => self.open(elsewhere, out),
-                State::Waiting { .. } | State::New | State::Opening | State::Open | State::Over => {}
+                State::Open => self.mind_silence(now, out),
+                State::Waiting { .. } | State::New | State::Opening | State::Over => {}
             },
         }
     }
@@ -166,6 +225,7 @@ impl Tail {
             return self.strike(now, TailFailure::Hole { expected, found: start }, out);
         }
         self.state = State::Open;
+        self.silence = Silence::new(now, &self.settings);
         self.unknown_since = None;
         self.cut_off_since = None;
     }
@@ -178,6 +238,7 @@ impl Tail {
             return self.strike(now, TailFailure::Hole { expected, found: base }, out);
         }
         self.tries = 0;
+        self.silence = Silence::new(now, &self.settings);
         if next > expected {
             // T1: nothing below `expected`, nothing skipped.
             self.next = Some(next);
@@ -209,6 +270,33 @@ impl Tail {
             return self.again(now, true, error, out);
         }
         self.fail(TailFailure::Refused(error), out);
+    }
+
+    /// Nothing came for a while: asks whether there is anything, or leaves a router that does not bring what there is.
+    fn mind_silence(&mut self, now: Tick, out: &mut Vec<TailEffect>) {
+        if self.next_deadline().is_none_or(|due| now < due) {
+            return;
+        }
+        if self.silence.waiting.is_some() {
+            self.stuck += 1;
+            let error = WireError::retry(ErrorCode::Unavailable, "a tail heard nothing though records wait");
+            return self.again(now, true, error, out);
+        }
+        self.silence.asked = true;
+        out.push(TailEffect::AskEnd);
+    }
+
+    fn on_end_known(&mut self, now: Tick, end: Option<Offset>) {
+        if self.state != State::Open || !self.silence.asked {
+            return; // Something came meanwhile.
+        }
+        self.silence.asked = false;
+        if end > self.next {
+            self.silence.waiting = Some(now);
+        } else {
+            self.silence.since = now;
+            self.silence.wait_us = self.silence.wait_us.saturating_mul(2).min(self.settings.silence_max_us);
+        }
     }
 
     /// Something that no correct cluster sends: believed only when it comes again and again.

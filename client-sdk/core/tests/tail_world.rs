@@ -55,6 +55,10 @@ impl World {
         for effect in out {
             match effect {
                 TailEffect::Open { from, .. } => self.opened(from),
+                TailEffect::AskEnd => {
+                    let end = self.bounds.last().map(|end| Offset(*end));
+                    self.input(TailInput::EndKnown { end });
+                }
                 TailEffect::Deliver { first, next } => self.delivered.extend(first.0..next.0),
                 TailEffect::Finish => self.finished = true,
                 TailEffect::Fail(failure) => self.failed = Some(failure),
@@ -106,7 +110,7 @@ impl World {
     }
 
     fn wait_if_broken(&mut self) {
-        if self.tail.next_deadline().is_some() {
+        if !self.tail.is_open() {
             self.serving = None;
         }
     }
@@ -151,7 +155,7 @@ proptest! {
         world.serving = None;
         world.input(TailInput::Broken { detail: "broken".to_owned() });
         for _ in 0..1_000 {
-            if world.tail.next_offset() == Some(Offset(end)) && world.tail.next_deadline().is_none() {
+            if world.tail.next_offset() == Some(Offset(end)) && world.tail.is_open() {
                 break;
             }
             world.wait();
@@ -173,6 +177,27 @@ fn goes_on_where_latest_was_even_if_nothing_came() {
     assert_eq!(world.opens, [TailFrom::Latest, TailFrom::Offset(Offset(5))]);
     world.step(&Step::Serve);
     assert_eq!(world.delivered, [5, 6, 7, 8], "what was written meanwhile is not missed");
+}
+
+#[test]
+fn a_tail_that_hears_nothing_though_records_wait_goes_on_elsewhere() {
+    let mut world = world(vec![0, 5, 9], TailFrom::Earliest, TailSettings::default());
+    world.step(&Step::Serve);
+    // It asks, and what is under way gets its time.
+    world.wait();
+    assert_eq!((world.tail.stuck(), world.opens.len()), (0, 1));
+    world.wait();
+    world.wait();
+    assert_eq!((world.tail.stuck(), world.opens.len()), (1, 2));
+    world.step(&Step::Serve);
+    assert_eq!(world.delivered, (0..9).collect::<Vec<_>>());
+    // Nothing waits now: it asks ever less often, and stays.
+    let asked_at = world.now;
+    for _ in 0..5 {
+        world.wait();
+    }
+    assert!(world.now.since(asked_at) >= 31 * TailSettings::default().silence_us);
+    assert_eq!((world.tail.stuck(), world.opens.len()), (1, 2));
 }
 
 #[test]

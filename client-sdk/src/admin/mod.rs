@@ -14,7 +14,7 @@ use convert::Nonsense;
 use seam_grpc as rpc;
 use seam_transport::meta_client::{MetaClient, MetaError};
 use seam_wire::error::{ErrorCode, WireError};
-use seam_wire::topic::{TopicConfig, validate_name};
+use seam_wire::topic::{TopicConfig, validate_user_name};
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -49,9 +49,14 @@ impl Admin {
         &self.client.inner.meta
     }
 
-    /// Creates a topic. Errors: a setting out of bounds; `AlreadyExists`; `Unavailable` with fewer nodes than replicas.
+    /// Creates a topic. Errors: a setting out of bounds; a name that begins with `seam.`; `AlreadyExists`; `Unavailable`
+    /// with fewer nodes than replicas.
     pub async fn create_topic(&self, name: &str, config: TopicConfig) -> Result<TopicInfo, Error> {
-        validate_name(name)?;
+        validate_user_name(name)?;
+        self.create_internal_topic(name, config).await
+    }
+
+    pub(crate) async fn create_internal_topic(&self, name: &str, config: TopicConfig) -> Result<TopicInfo, Error> {
         config.validate()?;
         let what = || format!("create topic {name:?}");
         let request = rpc::CreateTopicRequest { name: name.to_owned(), config: Some(convert::config_to_rpc(&config)) };
@@ -67,14 +72,19 @@ impl Admin {
         convert::topic(answer).map_err(|detail| nonsense(what(), detail))
     }
 
-    /// Deletes a topic with all its records. Errors: `UnknownTopic`.
+    /// Deletes a topic with all its records. Errors: `UnknownTopic`; a name that begins with `seam.`.
     pub async fn delete_topic(&self, name: &str) -> Result<(), Error> {
+        validate_user_name(name)?;
+        self.delete_internal_topic(name).await
+    }
+
+    pub(crate) async fn delete_internal_topic(&self, name: &str) -> Result<(), Error> {
         let request = rpc::DeleteTopicRequest { name: name.to_owned() };
         let answer = self.meta().delete_topic(request).await;
         answer.map(drop).map_err(|error| failed(format!("delete topic {name:?}"), error))
     }
 
-    /// All topics, by name.
+    /// All topics, by name; those that Seamlog keeps for itself (`seam.…`) too.
     pub async fn list_topics(&self) -> Result<Vec<TopicInfo>, Error> {
         let what = || "list topics".to_owned();
         let request = rpc::ListTopicsRequest {};

@@ -3,9 +3,9 @@
 use super::{BatchConsumer, Consumer};
 use crate::client::Client;
 use crate::error::Error;
+use crate::group::GroupConsumerBuilder;
 use seam_transport::quic::QuicConfig;
 use seam_wire::Offset;
-use seam_wire::msg::TailFrom;
 
 /// The smallest window QUIC may have here.
 const MIN_BUFFER_BYTES: u64 = 64 << 10;
@@ -20,11 +20,17 @@ pub enum ReadFrom {
     Latest,
     /// This offset. Of all ranges, if the consumer reads more than one.
     Offset(Offset),
+    /// The earliest offset whose record has this timestamp or a later one (milliseconds since the Unix epoch); the end, if
+    /// there is none yet. Found by a binary search over each range. Producers set timestamps, so they need not be in order:
+    /// then it is one of the places where they pass the moment. The record there has the timestamp or a later one, and all
+    /// of the batch before it have earlier ones.
+    Timestamp(i64),
 }
 
 /// Settings of a consumer.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// Only this range.
     pub range: Option<u32>,
     pub from: ReadFrom,
     pub follow: bool,
@@ -52,16 +58,6 @@ impl Settings {
     }
 }
 
-impl From<ReadFrom> for TailFrom {
-    fn from(from: ReadFrom) -> TailFrom {
-        match from {
-            ReadFrom::Earliest => TailFrom::Earliest,
-            ReadFrom::Latest => TailFrom::Latest,
-            ReadFrom::Offset(offset) => TailFrom::Offset(offset),
-        }
-    }
-}
-
 /// Configures a [`Consumer`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
@@ -75,6 +71,14 @@ impl ConsumerBuilder {
     pub(crate) fn new(client: Client, topic: String) -> Self {
         let settings = Settings { range: None, from: ReadFrom::Earliest, follow: true, max_buffer_bytes: 16 << 20 };
         ConsumerBuilder { client, topic, settings }
+    }
+
+    /// Makes the consumer a member of a consumer group, which is made by its first member: it gets its share of the topic's
+    /// ranges, starts where the group has committed, and [`from`](Self::from) there only where it has not.
+    /// `name`: 1 to 117 of `a-z A-Z 0-9 . _ -`.
+    pub fn group(self, name: impl Into<String>) -> GroupConsumerBuilder {
+        let ConsumerBuilder { client, topic, settings } = self;
+        GroupConsumerBuilder::new(client, topic, name.into(), settings)
     }
 
     /// Reads only the range of this index. Default: all ranges, each in its order, merged as they come.
@@ -100,6 +104,10 @@ impl ConsumerBuilder {
     pub fn max_buffer_bytes(mut self, bytes: u64) -> Self {
         self.settings.max_buffer_bytes = bytes;
         self
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings.clone()
     }
 
     /// Connects to a router and starts reading records; streams are opened when the consumer is first polled.

@@ -1,29 +1,26 @@
 //! Reading records.
 
 mod builder;
-mod range;
+pub(crate) mod range;
+mod seek;
+pub(crate) mod tails;
 
+pub(crate) use builder::Settings;
 pub use builder::{ConsumerBuilder, ReadFrom};
+pub(crate) use seek::resolve;
 
 use crate::client::Client;
 use crate::error::{ConsumeError, Error};
-use crate::lane::Lane;
-use crate::query;
 use crate::record::ConsumedRecord;
-use builder::Settings;
 use bytes::Bytes;
-use client_core::tail::{Tail, TailFailure, TailSettings};
 use futures::Stream;
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
-use range::{Chunk, RangeTail, Step};
+use range::Chunk;
 use seam_wire::Offset;
 use seam_wire::batch::{self, Record};
-use seam_wire::error::{ErrorCode, WireError};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use tails::Tails;
 
 /// A whole batch as it lies in the log, its checksum verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,106 +50,9 @@ impl ConsumedBatch {
     }
 }
 
-fn consumed(range: u32, record: Record) -> ConsumedRecord {
+pub(crate) fn consumed(range: u32, record: Record) -> ConsumedRecord {
     let Record { offset, timestamp_ms, key, value, headers } = record;
     ConsumedRecord { range, offset, timestamp_ms, key, value, headers }
-}
-
-type NextStep = BoxFuture<'static, (Box<RangeTail>, Step)>;
-
-/// The tails of all ranges, each either being read or over.
-struct Tails {
-    reading: FuturesUnordered<NextStep>,
-    topic: String,
-    follow: bool,
-}
-
-impl Tails {
-    async fn start(client: Client, topic: String, settings: Settings, decode: bool) -> Result<Tails, Error> {
-        settings.validate()?;
-        let request = |source| Error::Request { what: format!("consume {topic:?}"), source };
-        client.inner.lane().map_err(request)?;
-        let config = &client.inner.config;
-        // A lane of its own: what it leaves unread fills its own windows only.
-        let quic = settings.windows(config.quic.clone());
-        let lane = Arc::new(Lane::new(config, quic, &client.inner.tls)?);
-        let reachable = tokio::time::timeout(client.request_timeout(), lane.get(None)).await;
-        let timed_out = || WireError::retry(ErrorCode::DeadlineExceeded, "no router answered in time");
-        reachable.unwrap_or_else(|_| Err(timed_out())).map_err(request)?;
-        let indices = match settings.range {
-            Some(index) => index..index + 1,
-            None => 0..query::ranges(&client, &topic).await?,
-        };
-        // Who follows waits out any failure; who wants an end wants to know.
-        let give_up_us = if settings.follow { None } else { Some(config.request_timeout_ms.saturating_mul(1_000)) };
-        let machine = TailSettings { give_up_us, ..TailSettings::default() };
-        let mut tails = Tails { reading: FuturesUnordered::new(), topic: topic.clone(), follow: settings.follow };
-        for index in indices {
-            let tail = Tail::new(settings.from.into(), machine);
-            let (lane, clock) = (Arc::clone(&lane), client.inner.clock);
-            tails.read(Box::new(RangeTail::new(lane, clock, topic.clone(), index, decode, tail)));
-        }
-        Ok(tails)
-    }
-
-    fn read(&mut self, mut tail: Box<RangeTail>) {
-        let follow = self.follow;
-        self.reading.push(Box::pin(async move {
-            let step = tail.next(follow).await;
-            (tail, step)
-        }));
-    }
-
-    /// The next chunk of any range; `None` when all have ended.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(u32, Chunk), ConsumeError>>> {
-        loop {
-            let Some((tail, step)) = ready!(Pin::new(&mut self.reading).poll_next(cx)) else {
-                return Poll::Ready(None);
-            };
-            let range = tail.index;
-            match step {
-                Step::Chunk(chunk) => {
-                    self.read(tail);
-                    return Poll::Ready(Some(Ok((range, chunk))));
-                }
-                Step::Finished => {}
-                Step::Failed(failure) => {
-                    // Half a topic is no topic: the others end too.
-                    self.reading.clear();
-                    return Poll::Ready(Some(Err(self.failure(range, failure))));
-                }
-            }
-        }
-    }
-
-    fn failure(&self, range: u32, failure: TailFailure) -> ConsumeError {
-        let topic = self.topic.clone();
-        let error = match failure {
-            TailFailure::Hole { expected, found } => return ConsumeError::Hole { range, expected, found },
-            TailFailure::Damaged { at, detail } => return ConsumeError::Damaged { range, offset: at, detail },
-            TailFailure::Refused(error) => error,
-        };
-        match error.code {
-            ErrorCode::UnknownTopic => ConsumeError::UnknownTopic { topic, detail: error.detail },
-            ErrorCode::UnknownRange => ConsumeError::UnknownRange { topic, range, detail: error.detail },
-            ErrorCode::OffsetOutOfRange => ConsumeError::OffsetOutOfRange { range, detail: error.detail },
-            ErrorCode::NotAuthorized => ConsumeError::NotAuthorized(error.detail),
-            ErrorCode::Unavailable | ErrorCode::DeadlineExceeded => ConsumeError::Unavailable { range, error },
-            ErrorCode::UnknownSegment
-            | ErrorCode::NotPrimary
-            | ErrorCode::BadFrame
-            | ErrorCode::BadBatch
-            | ErrorCode::BatchTooLarge
-            | ErrorCode::ProducerFenced
-            | ErrorCode::OutOfSequence
-            | ErrorCode::TooManyProducers
-            | ErrorCode::Overloaded
-            | ErrorCode::Fenced
-            | ErrorCode::InvalidArgument
-            | ErrorCode::AlreadyExists
-            | ErrorCode::Internal => ConsumeError::Refused { range, error },
-        }
-    }
 }
 
 /// Reads a topic batch by batch: the fast way for programs that copy or count.
@@ -162,7 +62,7 @@ pub struct BatchConsumer {
 
 impl fmt::Debug for BatchConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchConsumer").field("topic", &self.tails.topic).finish_non_exhaustive()
+        f.debug_struct("BatchConsumer").field("topic", &self.tails.topic()).finish_non_exhaustive()
     }
 }
 
@@ -216,7 +116,7 @@ pub struct Consumer {
 
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("topic", &self.tails.topic).finish_non_exhaustive()
+        f.debug_struct("Consumer").field("topic", &self.tails.topic()).finish_non_exhaustive()
     }
 }
 
@@ -244,11 +144,8 @@ impl Stream for Consumer {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok((range, chunk))) => {
-                    let mut records = chunk.records.expect("asked for decoded batches").into_iter();
-                    let below = records.as_slice().partition_point(|record| record.offset < chunk.first);
-                    records.by_ref().take(below).for_each(drop);
                     self.range = range;
-                    self.records = records;
+                    self.records = chunk.into_records();
                 }
             }
         }

@@ -1,8 +1,10 @@
 //! The tail of one range: carries out what the machine decides, and decides nothing. No task of its own: it reads when the
 //! consumer is polled, so that a consumer which does not read takes nothing beyond its windows.
 
+use super::seek::Source;
 use crate::clock::Clock;
 use crate::lane::{Lane, Live, lost};
+use crate::query;
 use bytes::Bytes;
 use client_core::tail::{Tail, TailEffect, TailFailure, TailInput};
 use seam_transport::stream::{FrameReader, FrameWriter};
@@ -13,6 +15,7 @@ use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, TailFrom, ToRouter};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a router may take to open a tail, dialing it included.
@@ -20,7 +23,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is handed on of a batch.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(crate) struct Chunk {
     pub first: Offset,
     pub next: Offset,
     pub bytes: Bytes,
@@ -28,15 +31,25 @@ pub(super) struct Chunk {
     pub records: Option<Vec<Record>>,
 }
 
+impl Chunk {
+    /// The records to deliver, of a batch that was to be decoded.
+    pub fn into_records(self) -> std::vec::IntoIter<Record> {
+        let mut records = self.records.expect("asked for decoded batches").into_iter();
+        let below = records.as_slice().partition_point(|record| record.offset < self.first);
+        records.by_ref().take(below).for_each(drop);
+        records
+    }
+}
+
 /// An open tail.
-struct Source {
+struct OpenTail {
     live: Live,
     reader: FrameReader,
     /// Batches that came and were not looked at, and the offset after them.
     batches: VecDeque<Bytes>,
 }
 
-pub(super) struct RangeTail {
+pub(crate) struct RangeTail {
     lane: Arc<Lane>,
     clock: Clock,
     topic: String,
@@ -44,26 +57,29 @@ pub(super) struct RangeTail {
     decode: bool,
     tail: Tail,
     effects: VecDeque<TailEffect>,
-    source: Option<Source>,
+    source: Option<OpenTail>,
     /// The batch the machine is asked about.
     chunk: Option<Chunk>,
     last_generation: Option<u64>,
+    /// Counts for the client.
+    stuck: Arc<AtomicU64>,
     over: bool,
 }
 
 /// How a step ended.
-pub(super) enum Step {
+pub(crate) enum Step {
     Chunk(Chunk),
     Finished,
     Failed(TailFailure),
 }
 
 impl RangeTail {
-    pub fn new(lane: Arc<Lane>, clock: Clock, topic: String, index: u32, decode: bool, tail: Tail) -> Self {
+    pub fn new(from: &Source, index: u32, decode: bool, tail: Tail) -> Self {
         let mut tail = RangeTail {
-            lane,
-            clock,
-            topic,
+            lane: Arc::clone(&from.lane),
+            clock: from.clock,
+            topic: from.topic.clone(),
+            stuck: Arc::clone(&from.stuck),
             index,
             decode,
             tail,
@@ -84,6 +100,7 @@ impl RangeTail {
             while let Some(effect) = self.effects.pop_front() {
                 match effect {
                     TailEffect::Open { from, elsewhere } => self.open(from, follow, elsewhere).await,
+                    TailEffect::AskEnd => self.ask_end().await,
                     TailEffect::Deliver { first, next } => {
                         let chunk = self.chunk.take().expect("the machine delivers the batch it was asked about");
                         return Step::Chunk(Chunk { first, next, ..chunk });
@@ -104,18 +121,25 @@ impl RangeTail {
 
     fn input(&mut self, input: TailInput) {
         let mut out = Vec::new();
+        let stuck = self.tail.stuck();
         self.tail.handle(self.clock.now(), input, &mut out);
         self.effects.extend(out);
-        if self.tail.next_deadline().is_some() {
-            // It will open again; what is left of this one counts no more.
+        if self.tail.stuck() != stuck {
+            self.stuck.fetch_add(1, Ordering::Relaxed);
+            let (topic, range, next) = (&self.topic, self.index, self.tail.next_offset());
+            tracing::warn!(%topic, range, ?next, "a tail heard nothing though records wait; it goes on elsewhere");
+        }
+        if !self.tail.is_open() {
+            // It will open again, or is over; what is left of this one counts no more.
             self.source = None;
         }
     }
 
     /// Until there is something for the machine.
     async fn step(&mut self) {
-        if let Some(deadline) = self.tail.next_deadline() {
-            tokio::time::sleep_until(self.clock.instant(deadline).into()).await;
+        let deadline = self.tail.next_deadline().map(|deadline| self.clock.instant(deadline).into());
+        if !self.tail.is_open() {
+            tokio::time::sleep_until(deadline.expect("a tail that is neither open nor over waits")).await;
             return self.input(TailInput::Tick);
         }
         let source = self.source.as_mut().expect("a tail that neither waits nor opens nor is over is open");
@@ -129,7 +153,18 @@ impl RangeTail {
                 Err(error) => self.damaged(&error.to_string()),
             };
         }
-        match source.reader.read::<FromRouter>().await {
+        let silence = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let read = tokio::select! {
+            biased;
+            read = source.reader.read::<FromRouter>() => read,
+            () = silence => return self.input(TailInput::Tick),
+        };
+        match read {
             Ok(Some(frame)) => self.on_frame(frame),
             Ok(None) => self.broken("the router ended the tail"),
             Err(error) => {
@@ -153,6 +188,13 @@ impl RangeTail {
             | FromRouter::TailOpened { .. }
             | FromRouter::Offsets { .. }) => self.broken(&format!("{other:?} has no place in a tail")),
         }
+    }
+
+    /// One question, one try: it is asked again later.
+    async fn ask_end(&mut self) {
+        let (timeout, patience) = (query::ATTEMPT, Duration::ZERO);
+        let asked = query::offsets(&self.lane, &self.topic, self.index, timeout, patience).await;
+        self.input(TailInput::EndKnown { end: asked.ok().map(|ends| ends.latest) });
     }
 
     fn broken(&mut self, detail: &str) {
@@ -194,7 +236,7 @@ async fn open(
     avoid: Option<u64>,
     hello: ToRouter,
     generation: &mut Option<u64>,
-) -> Result<(Source, Offset), WireError> {
+) -> Result<(OpenTail, Offset), WireError> {
     let (send, recv, live) = lane.open(avoid).await?;
     *generation = Some(live.generation);
     let mut writer = FrameWriter::new(send);
@@ -203,7 +245,7 @@ async fn open(
     let mut reader = FrameReader::new(recv);
     match reader.read::<FromRouter>().await.map_err(|error| lost(&live, &error))?.map(|frame| frame.msg) {
         Some(FromRouter::TailOpened { range: _, start }) => {
-            Ok((Source { live, reader, batches: VecDeque::new() }, start))
+            Ok((OpenTail { live, reader, batches: VecDeque::new() }, start))
         }
         Some(FromRouter::Error { error }) => Err(error),
         None => Err(WireError::retry(ErrorCode::Unavailable, format!("{}: it ended the stream", live.router))),

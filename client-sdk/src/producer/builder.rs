@@ -4,6 +4,7 @@ use super::{Completion, Producer};
 use crate::client::Client;
 use crate::error::Error;
 use seam_wire::batch::{Compression, MAX_BATCH_BYTES};
+use seam_wire::topic::validate_user_name;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub struct ProducerBuilder {
     client: Client,
     topic: String,
     settings: Settings,
+    /// It writes what Seamlog keeps for itself.
+    internal: bool,
 }
 
 impl fmt::Debug for ProducerBuilder {
@@ -79,7 +82,7 @@ impl ProducerBuilder {
             deadline: Duration::from_secs(30),
             on_complete: None,
         };
-        ProducerBuilder { client, topic, settings }
+        ProducerBuilder { client, topic, settings, internal: false }
     }
 
     /// Writes every record to the range of this index, whatever its key. Default: by key.
@@ -133,10 +136,18 @@ impl ProducerBuilder {
         self
     }
 
+    pub(crate) fn internal(mut self) -> Self {
+        self.internal = true;
+        self
+    }
+
     /// Asks metad how many ranges the topic has, and starts the producer. Streams to routers are opened at once, but not
     /// waited for.
     pub async fn build(self) -> Result<Producer, Error> {
-        let ProducerBuilder { client, topic, settings } = self;
+        let ProducerBuilder { client, topic, settings, internal } = self;
+        if !internal {
+            validate_user_name(&topic)?;
+        }
         Producer::start(client, topic, settings).await
     }
 }

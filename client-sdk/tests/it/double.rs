@@ -17,6 +17,7 @@ use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, TailFrom, ToRouter};
 use seam_wire::{Offset, RangeId};
 use seamlog::{Client, ClientConfig, Peer};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -82,6 +83,18 @@ impl Default for Plan {
     }
 }
 
+/// Topics of one range that clients make for their groups, by name.
+#[derive(Default)]
+pub struct Groups {
+    logs: Mutex<BTreeMap<String, Arc<RangeLog>>>,
+}
+
+impl Groups {
+    pub fn log(&self, topic: &str) -> Option<Arc<RangeLog>> {
+        self.logs.lock().get(topic).cloned()
+    }
+}
+
 struct Router {
     name: String,
     addr: SocketAddr,
@@ -93,6 +106,7 @@ pub struct Cluster {
     pub dir: TempDir,
     pub ranges: Arc<Vec<RangeLog>>,
     pub plan: Arc<Plan>,
+    pub groups: Arc<Groups>,
     routers: Vec<Router>,
     metad: SocketAddr,
     metad_task: JoinHandle<()>,
@@ -108,10 +122,12 @@ impl Cluster {
         let tls = TlsMaterial::load(&ca.paths("metad-1")).unwrap();
         let server = GrpcServer::bind("127.0.0.1:0".parse().unwrap(), &tls, GrpcConfig::default()).await.unwrap();
         let metad = server.local_addr().unwrap();
-        let service = AdminServer::new(MetadDouble { ranges: ranges.len() as u32 });
+        let groups = Arc::<Groups>::default();
+        let service = AdminServer::new(MetadDouble { ranges: ranges.len() as u32, groups: Arc::clone(&groups) });
         let routes = tonic::service::Routes::new(service);
         let metad_task = tokio::spawn(async move { server.serve(routes, std::future::pending()).await.unwrap() });
-        let mut cluster = Cluster { ca, dir, ranges, plan: Arc::default(), routers: Vec::new(), metad, metad_task };
+        let plan = Arc::default();
+        let mut cluster = Cluster { ca, dir, ranges, plan, groups, routers: Vec::new(), metad, metad_task };
         for id in 1..=routers {
             let name = format!("router-{id}");
             cluster.ca.issue(&name, Role::Router).unwrap();
@@ -135,11 +151,12 @@ impl Cluster {
         };
         router.addr = endpoint.local_addr().unwrap();
         router.endpoint = Some(endpoint.clone());
-        let (ranges, plan) = (Arc::clone(&self.ranges), Arc::clone(&self.plan));
+        let (ranges, plan, groups) = (Arc::clone(&self.ranges), Arc::clone(&self.plan), Arc::clone(&self.groups));
         tokio::spawn(async move {
             let mut acceptor = Acceptor::new(endpoint, Duration::from_secs(5));
             while let Some(accepted) = acceptor.accept().await {
-                tokio::spawn(serve(accepted.connection, Arc::clone(&ranges), Arc::clone(&plan)));
+                let shared = (Arc::clone(&ranges), Arc::clone(&plan), Arc::clone(&groups));
+                tokio::spawn(serve(accepted.connection, shared));
             }
         });
     }
@@ -175,9 +192,10 @@ impl Cluster {
     }
 }
 
-async fn serve(connection: Connection, ranges: Arc<Vec<RangeLog>>, plan: Arc<Plan>) {
+async fn serve(connection: Connection, shared: (Arc<Vec<RangeLog>>, Arc<Plan>, Arc<Groups>)) {
     while let Ok((send, recv)) = connection.accept_bi().await {
-        let stream = Stream { connection: connection.clone(), ranges: Arc::clone(&ranges), plan: Arc::clone(&plan) };
+        let (ranges, plan, groups) = shared.clone();
+        let stream = Stream { connection: connection.clone(), ranges, plan, groups };
         tokio::spawn(stream.serve(send, recv));
     }
 }
@@ -186,15 +204,25 @@ struct Stream {
     connection: Connection,
     ranges: Arc<Vec<RangeLog>>,
     plan: Arc<Plan>,
+    groups: Arc<Groups>,
 }
 
 type Sender = FrameSender<FromRouter>;
 
 impl Stream {
-    async fn serve(self, send: SendStream, recv: RecvStream) {
+    async fn serve(mut self, send: SendStream, recv: RecvStream) {
         let sender = spawn_writer(send, 64);
         let mut reader = FrameReader::new(recv);
         let Ok(Some(hello)) = reader.read::<ToRouter>().await else { return };
+        if let ToRouter::ProduceOpen { topic, .. } | ToRouter::TailOpen { topic, .. } | ToRouter::Offsets { topic, .. } =
+            &hello.msg
+            && let Some(log) = self.groups.log(topic)
+        {
+            // A group's log is a topic like another, and nothing is done to it on purpose.
+            self.ranges = Arc::new(vec![log.shared()]);
+            self.plan = Arc::default();
+            return self.answer(hello, reader, sender).await;
+        }
         let refusal = match &hello.msg {
             ToRouter::ProduceOpen { topic, range_index }
             | ToRouter::TailOpen { topic, range_index, .. }
@@ -205,6 +233,10 @@ impl Stream {
             let _ = sender.send(Frame::new(FromRouter::Error { error })).await;
             return;
         }
+        self.answer(hello, reader, sender).await;
+    }
+
+    async fn answer(self, hello: Frame<ToRouter>, reader: FrameReader, sender: Sender) {
         match hello.msg {
             ToRouter::ProduceOpen { range_index, .. } => self.produce(range_index, reader, sender).await,
             ToRouter::TailOpen { range_index, from, follow, .. } => self.tail(range_index, from, follow, sender).await,
@@ -333,6 +365,7 @@ impl Stream {
 
 struct MetadDouble {
     ranges: u32,
+    groups: Arc<Groups>,
 }
 
 impl MetadDouble {
@@ -372,6 +405,9 @@ impl Admin for MetadDouble {
         if name == TOPIC {
             return Err(Status::already_exists(format!("topic {name:?} exists")));
         }
+        if name.starts_with("seam.") {
+            self.groups.logs.lock().entry(name.clone()).or_default();
+        }
         Ok(Response::new(rpc::TopicInfo { config, ..self.topic(name) }))
     }
 
@@ -382,6 +418,8 @@ impl Admin for MetadDouble {
         let name = asked.into_inner().name;
         if name == TOPIC {
             Ok(Response::new(self.topic(name)))
+        } else if self.groups.log(&name).is_some() {
+            Ok(Response::new(MetadDouble { ranges: 1, groups: Arc::default() }.topic(name)))
         } else {
             Err(Status::not_found(format!("no topic {name:?}")))
         }

@@ -6,6 +6,7 @@ use seam_wire::batch::{self, BatchHeader, sequence_after, stamped};
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::{Offset, ProducerId};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 const REMEMBERED: usize = 16;
@@ -25,17 +26,22 @@ struct State {
 
 /// One range.
 pub struct RangeLog {
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
     end: watch::Sender<u64>,
 }
 
 impl Default for RangeLog {
     fn default() -> Self {
-        RangeLog { state: Mutex::default(), end: watch::Sender::new(0) }
+        RangeLog { state: Arc::default(), end: watch::Sender::new(0) }
     }
 }
 
 impl RangeLog {
+    /// The same range.
+    pub fn shared(&self) -> RangeLog {
+        RangeLog { state: Arc::clone(&self.state), end: self.end.clone() }
+    }
+
     /// Writes a batch once, whatever the number of its copies.
     pub fn append(&self, batch: &Bytes) -> Result<Offset, WireError> {
         let header = batch::verify(batch, 64 << 20)?;

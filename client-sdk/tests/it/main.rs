@@ -6,6 +6,8 @@ mod admin;
 mod consume;
 mod double;
 mod faults;
+mod groups;
 mod log;
 mod produce;
 mod refusals;
+mod seek;

@@ -82,6 +82,8 @@ impl Default for TopicConfig {
 pub enum TopicConfigError {
     #[error("topic name {0:?} is not 1 to 128 of the characters a-z A-Z 0-9 . _ -")]
     Name(String),
+    #[error("topic names that begin with {INTERNAL_PREFIX:?} belong to Seamlog itself; {0:?} is one: choose another")]
+    Reserved(String),
     #[error("ranges must be 1 to 256, not {0}")]
     Ranges(u32),
     #[error("replicas must be 1 to 7, not {0}")]
@@ -114,6 +116,21 @@ impl TopicConfig {
         }
         Ok(())
     }
+}
+
+/// Topics whose names begin so hold what Seamlog keeps for itself, such as the logs of consumer groups. They are topics like
+/// any other; clients neither make, write nor delete them by name, and do not list them unless asked.
+pub const INTERNAL_PREFIX: &str = "seam.";
+
+/// Whether a topic holds what Seamlog keeps for itself.
+pub fn is_internal(name: &str) -> bool {
+    name.starts_with(INTERNAL_PREFIX)
+}
+
+/// Checks the name of a topic that a user makes, writes or deletes.
+pub fn validate_user_name(name: &str) -> Result<(), TopicConfigError> {
+    validate_name(name)?;
+    if is_internal(name) { Err(TopicConfigError::Reserved(name.to_owned())) } else { Ok(()) }
 }
 
 /// Checks a topic's name: 1 to 128 of `a-z A-Z 0-9 . _ -`.

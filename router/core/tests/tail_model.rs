@@ -30,6 +30,8 @@ struct Stream {
     /// `None`: from the start, once there is one.
     at: Option<u64>,
     ended: bool,
+    /// The replica's stream is stuck: it brings nothing more, and says nothing.
+    deaf: bool,
     from: VecDeque<(FromSegd, Bytes)>,
 }
 
@@ -96,7 +98,8 @@ impl World {
                 assert!(sealed || node == 0, "an open segment is read from its primary");
                 let at = from.map(|offset| offset.0);
                 let opened = (FromSegd::TailOpened { start: None }, Bytes::new());
-                let new = Stream { segment: segment.0, node, at, ended: false, from: VecDeque::from([opened]) };
+                let new =
+                    Stream { segment: segment.0, node, at, ended: false, deaf: false, from: VecDeque::from([opened]) };
                 assert!(self.streams.insert(stream, new).is_none());
             }
             Effect::Close { stream } => drop(self.streams.remove(&stream)),
@@ -106,6 +109,15 @@ impl World {
                     self.delivered.push((header.base_offset.0, header.next_offset().0));
                 }
                 assert_eq!(self.delivered.last().unwrap().1, next.0);
+            }
+            Effect::AskEnd { segment, node } => {
+                assert_eq!(u64::from(node.0), segment.0 * 10, "the primary knows");
+                let of = &self.segments[&segment.0];
+                let committed = of.batches.last().map_or(of.start, |last| base_and_next(last).1);
+                let bounds = (Offset(committed), of.next.map(|_| Offset(committed)));
+                // Now and then nobody answers.
+                let bounds = (!self.faulty || !self.now.is_multiple_of(7)).then_some(bounds);
+                self.feed(Input::Committed { segment, bounds });
             }
             Effect::Finished { end } => self.finished = Some(end.0),
             Effect::Failed { error } => self.failed = Some(error),
@@ -156,7 +168,7 @@ impl World {
     /// The replica behind a stream sends something of what it has.
     fn serve(&mut self, id: TailStream, how: u8) {
         let faulty = self.faulty;
-        let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.ended) else { return };
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.ended && !stream.deaf) else { return };
         let segment = &self.segments[&stream.segment];
         let begun = stream.segment == self.head || segment.next.is_some();
         // The third replica of a sealed segment lags for ever: only leaving it helps.
@@ -209,7 +221,7 @@ impl World {
     }
 
     fn step(&mut self, op: u8, a: u8, b: u8) {
-        match op % 24 {
+        match op % 25 {
             0..=3 => self.append(1 + u64::from(a % 5)),
             4..=8 => drop(self.nth(a).map(|id| self.serve(id, b))),
             9..=13 => drop(self.nth(a).map(|id| self.hear(id))),
@@ -217,6 +229,10 @@ impl World {
             16..=17 => self.switch(),
             18..=19 => self.publish(),
             20 => drop(self.nth(a).map(|id| self.break_one(id))),
+            24 => {
+                let stream = self.nth(a).and_then(|id| self.streams.get_mut(&id));
+                stream.into_iter().for_each(|stream| stream.deaf = true);
+            }
             21 => {
                 self.now += 1_500_000;
                 self.feed(Input::Tick);
@@ -360,18 +376,19 @@ fn a_silent_replica_is_left() {
     assert_eq!((world.streams.len(), world.streams[&other].node), (1, 0));
 }
 
-/// An idle open segment owes nothing: no stall, however long.
+/// An idle open segment owes nothing: no stall, however long. It asks now and then, and stays.
 #[test]
 fn an_idle_tail_stays() {
     let mut world = World::new(0, None);
     world.feed(Input::ChainChanged);
     let id = world.nth(0).unwrap();
     world.hear(id);
-    assert_eq!(world.tail.next_deadline(), None);
-    world.now += 3_600_000_000;
-    world.feed(Input::Tick);
-    assert_eq!(world.nth(0), Some(id));
-    assert_eq!(world.tail.counters().stalls, 0);
+    for _ in 0..10 {
+        world.now += 3_600_000_000;
+        world.feed(Input::Tick);
+        assert_eq!(world.nth(0), Some(id));
+    }
+    assert_eq!((world.tail.counters().stalls, world.tail.counters().stuck), (0, 0));
 }
 
 /// Nobody serves the tail: it fails, retryable, within its patience, and says what the last word was.

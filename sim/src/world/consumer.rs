@@ -128,8 +128,11 @@ impl World {
         let mut effects = Vec::new();
         self.consumer(n).core.handle(clock, input, &mut effects);
         let deadline = self.consumer(n).core.next_deadline();
+        let mut asks = false;
         for effect in effects {
             match effect {
+                // Nobody answers it here: what the router's tail asks for itself has to be enough.
+                TailEffect::AskEnd => asks = true,
                 TailEffect::Open { from, elsewhere } => {
                     if let Some(pipe) = self.consumer(n).pipe.take() {
                         self.close(pipe, me);
@@ -153,6 +156,9 @@ impl World {
             }
         }
         self.wake_at(me, deadline);
+        if asks {
+            self.consumer_input(n, TailInput::EndKnown { end: None });
+        }
     }
 
     fn deliver(&mut self, n: u8, first: Offset, next: Offset) {

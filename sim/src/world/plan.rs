@@ -247,6 +247,8 @@ impl Plan {
             },
             tail: TailSettings {
                 stall_us: 200 * MS,
+                silence_us: 500 * MS,
+                silence_max_us: 8_000 * MS,
                 retry_min_us: 5 * MS,
                 retry_max_us: 100 * MS,
                 patience_us: 60_000 * MS,

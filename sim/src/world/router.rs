@@ -58,6 +58,8 @@ pub struct Router {
     tails: BTreeMap<PipeId, RouterTail>,
     tail_pipes: BTreeMap<PipeId, (PipeId, TailStream)>,
     queries: BTreeMap<PipeId, Query>,
+    /// Tails that ask whether records wait, by the pipe they ask on.
+    asks: BTreeMap<PipeId, (PipeId, SegmentId)>,
 }
 
 impl World {
@@ -349,6 +351,10 @@ impl World {
                 tail::Effect::Deliver { next, payload } => {
                     self.send(client, me, Frame::FromRouter(FromRouter::Records { next }, payload));
                 }
+                tail::Effect::AskEnd { segment, node } => {
+                    let pipe = self.dial_segd(n, node, segment, ToSegd::Committed);
+                    self.router(n).asks.insert(pipe, (client, segment));
+                }
                 tail::Effect::Finished { end } => {
                     self.send(client, me, Frame::FromRouter(FromRouter::TailEnd { end }, Bytes::new()));
                     self.router(n).tails.remove(&client);
@@ -391,6 +397,12 @@ impl World {
             self.read_tail(n, client);
         } else if let Some(query) = router.queries.remove(&pipe) {
             self.on_query(n, query, msg);
+        } else if let Some((client, segment)) = router.asks.remove(&pipe) {
+            let bounds = match msg {
+                FromSegd::Committed { committed, end, .. } => Some((committed, end)),
+                _ => None,
+            };
+            self.tail_input(n, client, tail::Input::Committed { segment, bounds });
         }
     }
 
@@ -413,6 +425,8 @@ impl World {
         } else if let Some(query) = router.queries.remove(&pipe) {
             let error = WireError::retry(ErrorCode::Unavailable, "the head did not answer");
             self.refuse_client(n, query.client, error);
+        } else if let Some((client, segment)) = router.asks.remove(&pipe) {
+            self.tail_input(n, client, tail::Input::Committed { segment, bounds: None });
         } else if let Some((range, client)) = router.produce.remove(&pipe) {
             router.clients.remove(&client);
             self.range_input(n, range, producer::Input::ClientGone { client });

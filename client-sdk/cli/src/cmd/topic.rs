@@ -18,7 +18,7 @@ Examples:
   seam topic create events --segment-bytes 64MiB --max-age 10m --ranges 4
   seam topic create old --anticipation off          the old behaviour, for comparison")]
     Create {
-        /// 1 to 128 of a-z A-Z 0-9 . _ -
+        /// 1 to 128 of a-z A-Z 0-9 . _ -, not beginning with `seam.`
         topic: String,
         #[command(flatten)]
         fixed: FixedSettings,
@@ -26,8 +26,12 @@ Examples:
         live: LiveSettings,
     },
     /// Show all topics.
-    #[command(after_help = "Example:\n  seam topic list")]
-    List,
+    #[command(after_help = "Examples:\n  seam topic list\n  seam topic list --all")]
+    List {
+        /// Those that Seamlog keeps for itself too: `seam.group.NAME` is the log of a consumer group.
+        #[arg(long)]
+        all: bool,
+    },
     /// Show a topic's settings and, range by range, its chain of segments and where they lie.
     #[command(
         after_help = "Examples:\n  seam topic describe events\n  seam topic describe events --json | jq '.ranges[].segments[].replicas'"
@@ -52,11 +56,15 @@ impl TopicCommand {
         match self {
             TopicCommand::Create { topic, fixed, live } => {
                 let config = new_topic(&fixed, &live)?;
-                seam_wire::topic::validate_name(&topic)?;
+                seam_wire::topic::validate_user_name(&topic)?;
                 let made = session::open(global)?.admin().create_topic(&topic, config).await?;
                 topic_view::settings(&made, out)
             }
-            TopicCommand::List => topic_view::list(&session::open(global)?.admin().list_topics().await?, out),
+            TopicCommand::List { all } => {
+                let mut topics = session::open(global)?.admin().list_topics().await?;
+                topics.retain(|topic| all || !seamlog::is_internal(&topic.name));
+                topic_view::list(&topics, out)
+            }
             TopicCommand::Describe { topic } => {
                 topic_view::describe(&session::open(global)?.admin().describe_topic(&topic).await?, out)
             }

@@ -7,6 +7,7 @@
 //! asserted in `deliver`.
 
 mod search;
+mod silence;
 mod walk;
 
 pub use walk::{WalkError, wanted_part};
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use seam_wire::error::{Certainty, ErrorCode, WireError};
 use seam_wire::msg::FromSegd;
 use seam_wire::{NodeId, Offset, RangeId, SegmentId};
+use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 
 /// One tail stream to one node, as the core numbers it. Never reused within a tail.
@@ -28,6 +30,10 @@ pub struct TailStream(pub u64);
 pub struct TailSettings {
     /// A replica that brings nothing for so long, though the segment is known to be sealed and so has more to say, is left.
     pub stall_us: u64,
+    /// After so long without a word of an open segment the committed end is asked for; the wait doubles to `silence_max_us`
+    /// while there is nothing.
+    pub silence_us: u64,
+    pub silence_max_us: u64,
     /// First wait before the same replicas are tried again; doubles to `retry_max_us`.
     pub retry_min_us: u64,
     pub retry_max_us: u64,
@@ -37,7 +43,14 @@ pub struct TailSettings {
 
 impl Default for TailSettings {
     fn default() -> Self {
-        TailSettings { stall_us: 1_000_000, retry_min_us: 10_000, retry_max_us: 1_000_000, patience_us: 60_000_000 }
+        TailSettings {
+            stall_us: 1_000_000,
+            silence_us: 3_000_000,
+            silence_max_us: 60_000_000,
+            retry_min_us: 10_000,
+            retry_max_us: 1_000_000,
+            patience_us: 60_000_000,
+        }
     }
 }
 
@@ -52,6 +65,8 @@ pub enum Input {
     ChainChanged,
     /// Time passed while the shell was ready to take messages; due at [`Tail::next_deadline`].
     Tick,
+    /// The answer to `AskEnd`: the committed end, and the segment's own end where it is decided. `None`: nobody answered.
+    Committed { segment: SegmentId, bounds: Option<(Offset, Option<Offset>)> },
     /// The client took what was delivered only now: time since then was not the replica's.
     Resumed,
 }
@@ -74,6 +89,11 @@ pub enum Effect {
         next: Offset,
         payload: Bytes,
     },
+    /// Ask for the segment's committed end; `Input::Committed` brings the answer, or that there is none.
+    AskEnd {
+        segment: SegmentId,
+        node: NodeId,
+    },
     /// A bounded tail is complete. Nothing follows.
     Finished {
         end: Offset,
@@ -93,6 +113,8 @@ pub struct TailCounters {
     pub warm_handovers: u64,
     /// Replicas left because they brought nothing.
     pub stalls: u64,
+    /// Streams of open segments left because records waited and none came.
+    pub stuck: u64,
     pub breaks: u64,
     /// Payloads or ends that did not fit what was wanted; never delivered.
     pub order_faults: u64,
@@ -137,6 +159,7 @@ pub struct Tail {
     wanted: Offset,
     until: Option<Offset>,
     state: State,
+    silence: Silence,
     successors: BTreeMap<SegmentId, Successor>,
     next_stream: u64,
     /// Where the rotation over replicas stands.
@@ -158,6 +181,7 @@ impl Tail {
             wanted: from,
             until,
             state: State::Searching { segment: None, retry_at: None },
+            silence: Silence::new(Tick(0), &settings),
             successors: BTreeMap::new(),
             next_stream: 0,
             turn: hint,
@@ -176,7 +200,11 @@ impl Tail {
         match input {
             Input::FromSegd { stream, msg, payload } => self.on_message(now, stream, msg, payload, out),
             Input::Broken { stream } => self.on_broken(now, stream, None, out),
-            Input::Tick => self.leave_if_stalled(now, out),
+            Input::Tick => {
+                self.leave_if_stalled(now, out);
+                self.mind_silence(now, chains, out);
+            }
+            Input::Committed { segment, bounds } => self.on_committed(now, segment, bounds),
             Input::ChainChanged => {}
             Input::Resumed => self.touch(now),
         }
@@ -196,11 +224,12 @@ impl Tail {
             }
             State::Reading { last_word, owed, .. } => {
                 let stall = owed.then(|| last_word.after_us(self.settings.stall_us));
+                let silence = if *owed { None } else { self.silence.due(&self.settings) };
                 let successors = self.successors.values().filter_map(|successor| match successor {
                     Successor::Broken { retry_at, .. } => Some(*retry_at),
                     Successor::Open { .. } => None,
                 });
-                stall.into_iter().chain(successors).min()
+                stall.into_iter().chain(silence).chain(successors).min()
             }
             State::Over => None,
         }
@@ -251,6 +280,7 @@ impl Tail {
             State::Reading { stream: current, last_word, .. } if current.id == stream => {
                 *last_word = now;
                 current.opened = true;
+                self.silence = Silence::new(now, &self.settings);
                 if !matches!(msg, FromSegd::Error { .. }) {
                     self.lost_since = None;
                     self.last_error = None;
@@ -344,6 +374,7 @@ impl Tail {
         self.counters.warm_handovers += 1;
         let (id, held) = (stream.id, std::mem::take(&mut stream.held));
         self.state = State::Reading { segment: next, stream, last_word: now, owed: false };
+        self.silence = Silence::new(now, &self.settings);
         for (msg, payload) in held {
             self.on_message(now, id, msg, payload, out);
         }
@@ -392,6 +423,7 @@ impl Tail {
     fn touch(&mut self, now: Tick) {
         if let State::Reading { last_word, .. } = &mut self.state {
             *last_word = now;
+            self.silence = Silence::new(now, &self.settings);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where a tail goes on: which replica, when to leave it, which successors to hold open.
 
+use super::silence::Silence;
 use super::{Effect, Input, State, Stream, Successor, Tail, TailStream, is_final};
 use crate::Tick;
 use crate::chain::Chains;
@@ -38,7 +39,7 @@ impl Tail {
     }
 
     /// Gives up the current stream and looks again, at the next replica.
-    fn leave(&mut self, now: Tick, segment: SegmentId, error: Option<WireError>, out: &mut Vec<Effect>) {
+    pub(super) fn leave(&mut self, now: Tick, segment: SegmentId, error: Option<WireError>, out: &mut Vec<Effect>) {
         let wait = match self.attempts {
             0 => 0,
             more => self.backoff(more - 1),
@@ -108,6 +109,7 @@ impl Tail {
         let stream = self.open(segment, node, Some(self.wanted), out);
         let owed = chains.sealed(segment).is_some();
         self.state = State::Reading { segment, stream, last_word: now, owed };
+        self.silence = Silence::new(now, &self.settings);
     }
 
     fn open(&mut self, segment: SegmentId, node: NodeId, from: Option<Offset>, out: &mut Vec<Effect>) -> Stream {

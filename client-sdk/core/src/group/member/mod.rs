@@ -236,8 +236,9 @@ impl Member {
 
     fn on_commit(&mut self, now: Tick, ticket: u64, claims: &[Claim], out: &mut Vec<Effect>) {
         let ours = |claim: &&Claim| self.held.get(&claim.range).is_some_and(|held| held.term == claim.term);
-        let lost: Vec<u32> = claims.iter().filter(|claim| !ours(claim)).map(|claim| claim.range).collect();
-        let news = claims.iter().filter(ours).filter(|claim| self.committed(claim.range) < Some(claim.offset));
+        let news = || claims.iter().filter(|claim| self.committed(claim.range) < Some(claim.offset));
+        let lost: Vec<u32> = news().filter(|claim| !ours(claim)).map(|claim| claim.range).collect();
+        let news = news().filter(ours);
         let places: Vec<Place> = news.map(|claim| self.place(claim.range, claim.offset)).collect();
         if places.is_empty() {
             return out.push(Effect::Answer { ticket, result: verdict(lost) });
