@@ -38,6 +38,8 @@ pub use producer::{Completion, MAX_IN_FLIGHT, Producer, ProducerBuilder, SendHan
 pub use record::{Ack, ConsumedRecord, Record};
 pub use seam_transport::TlsPaths;
 pub use seam_transport::quic::QuicConfig;
+/// Logs and traces of a program, by the environment. Programs with a tracer provider of their own do without.
+pub use seam_transport::telemetry;
 pub use seam_wire::batch::Compression;
 pub use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig, is_internal};
 pub use seam_wire::{Certainty, ErrorCode, Offset, WireError};

@@ -10,6 +10,7 @@ use loadgen::report::table;
 use loadgen::rtt::RttFile;
 use loadgen::seam::Seam;
 use loadgen::{environment, html};
+use seamlog::telemetry;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,8 +22,6 @@ const COULD_NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match run(cli) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILED),
@@ -46,14 +45,29 @@ fn told(error: &anyhow::Error) -> String {
 fn run(cli: Cli) -> Result<bool> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let result = runtime.block_on(async {
-        tokio::select! {
+        let traces = start_logs()?;
+        let result = tokio::select! {
             result = dispatch(cli) => result,
             signal = interrupted() => signal,
+        };
+        if let Some(traces) = traces {
+            traces.shutdown().await;
         }
+        result
     });
     // Tails and producers may still be at work; nobody waits for them.
     runtime.shutdown_background();
     result
+}
+
+/// Logs errors only, unless more is asked for; traces where a collector is named.
+fn start_logs() -> Result<Option<telemetry::TelemetryGuard>> {
+    if telemetry::has_collector() {
+        return Ok(Some(telemetry::init("loadgen", "loadgen")?));
+    }
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(None)
 }
 
 /// Ends with an error once the process is asked to stop; what the run changed (the round trip) is then put back.

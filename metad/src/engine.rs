@@ -3,8 +3,9 @@
 
 use crate::envelope::{Envelope, Origin};
 use crate::hub::Hub;
+use crate::traces::{self, Traces};
 use metad_core::{Answer, Driver, Effect, Input, Limits, Meta, RestoreError, Tick, Timing, Token};
-use metad_core::{Command, ReplyId};
+use metad_core::{Command, Outcome, ReplyId};
 use metad_log::{MetaLog, ProposeError};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ struct Inner {
     meta: Meta,
     driver: Driver,
     replies: BTreeMap<ReplyId, oneshot::Sender<Answer>>,
+    traces: Traces,
     next_reply: u64,
     armed: Option<Tick>,
 }
@@ -70,6 +72,7 @@ impl Engine {
             meta: Meta::new(Limits::default()),
             driver: Driver::new(timing),
             replies: BTreeMap::new(),
+            traces: Traces::default(),
             next_reply: 0,
             armed: None,
         };
@@ -146,6 +149,9 @@ impl Engine {
         self.counts.applied.fetch_add(1, Ordering::Relaxed);
         // Watchers first: whoever gets an answer may rely on the watchers' having been sent what it is about.
         self.hub.publish(inner.meta.version(), applied.items);
+        if let (Command::CommitRoll { segment, .. }, Outcome::Done) = (&envelope.command, &applied.outcome) {
+            inner.traces.end(*segment);
+        }
         self.step(&mut inner, Input::Applied { token, command: envelope.command, outcome: applied.outcome });
     }
 
@@ -176,10 +182,17 @@ impl Engine {
 
     fn step(self: &Arc<Self>, inner: &mut Inner, input: Input) {
         let mut effects = Vec::new();
+        if matches!(input, Input::LostLeadership) {
+            inner.traces.clear();
+        }
         inner.driver.handle(self.now(), &inner.meta, input, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Propose { token, command } => self.propose(token, command),
+                Effect::Propose { token, mut command } => {
+                    inner.traces.begin(&mut command);
+                    self.propose(token, command);
+                }
+                Effect::Step(step) => traces::record(&step, |tick| self.instant_of(tick)),
                 Effect::Reply { id, answer } => {
                     if let Some(sender) = inner.replies.remove(&id) {
                         // A caller that hung up no longer cares.

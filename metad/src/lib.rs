@@ -28,6 +28,7 @@ mod metrics;
 mod nodes;
 mod server;
 mod status;
+mod traces;
 mod views;
 mod watching;
 

@@ -13,14 +13,13 @@ use seam_grpc::{
 };
 use seam_transport::Role;
 use seam_transport::grpc::require_role;
-use seam_transport::telemetry::{extract, set_parent};
+use seam_transport::telemetry::{OpenSpan, extract};
 use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::{Request, Response, Status};
-use tracing::Instrument;
 
 pub struct NodesService {
     pub engine: Arc<Engine>,
@@ -104,16 +103,19 @@ impl Metadata for NodesService {
 
     async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
         self.check_self(&request, NodeId(request.get_ref().node_id))?;
-        let span = tracing::info_span!("metad report", node = request.get_ref().node_id);
-        if let Some(parent) = extract(request.metadata()) {
-            set_parent(&span, &parent);
-        }
+        let parent = extract(request.metadata());
+        let span = parent.and_then(|parent| OpenSpan::child("metad.report", &parent, Instant::now()));
         let ReportRequest { node_id, incarnation, report } = request.into_inner();
         let report: Report = postcard::from_bytes(&report)
             .map_err(|why| bad(&self.engine, format!("the report does not parse: {why}; check the versions")))?;
         let input =
             |reply| Input::Report { node: NodeId(node_id), incarnation: Incarnation(incarnation), report, reply };
-        match self.engine.ask(input).instrument(span).await {
+        let answer = self.engine.ask(input).await;
+        if let Some(mut span) = span {
+            span.attribute("node", NodeId(node_id));
+            span.end();
+        }
+        match answer {
             Answer::Report { done, why } => Ok(Response::new(ReportResponse { done, why })),
             Answer::NotLeader => Err(not_leader(&self.engine)),
             Answer::Failed(error) => Err(failed(error)),

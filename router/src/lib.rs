@@ -26,6 +26,7 @@ mod range;
 mod ranges;
 mod server;
 mod tail;
+mod traces;
 mod upstream;
 
 pub use config::{Config, Limits};

@@ -70,8 +70,10 @@ async fn take_appends(
             () = context.stop.cancelled() => return End::Done,
             read = reader.read::<ToRouter>() => read,
         };
-        let (seq, payload) = match read {
-            Ok(Some(Frame { msg: ToRouter::Append { seq }, payload, .. })) if seq == expected => (seq, payload),
+        let (seq, payload, trace) = match read {
+            Ok(Some(Frame { msg: ToRouter::Append { seq }, payload, trace, .. })) if seq == expected => {
+                (seq, payload, trace)
+            }
             Ok(Some(frame)) => {
                 let detail = format!("append {expected} was due on this stream, not {:?}", frame.msg);
                 context.counters.bad_frame(peer, "order", &detail);
@@ -95,7 +97,7 @@ async fn take_appends(
         match batch::verify_with(&payload, &limits) {
             Ok(header) => {
                 context.counters.append_bytes.inc_by(payload.len() as u64);
-                range.append(client, seq, &header, payload).await;
+                range.append(client, seq, &header, payload, trace).await;
             }
             Err(error) => {
                 context.counters.bad_batch(error.code());

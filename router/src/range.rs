@@ -2,6 +2,7 @@
 //! its lock and never wait, so that their order is the core's.
 
 use crate::context::Context;
+use crate::traces::{Ahead, Traces, record};
 use crate::upstream::{self, Pipe};
 use parking_lot::Mutex;
 use router_core::Tick;
@@ -9,8 +10,8 @@ use router_core::producer::{ClientStream, Effect, Input, ProducerCounters, Produ
 use seam_transport::stream::{FrameSender, TrySendError};
 use seam_wire::batch::BatchHeader;
 use seam_wire::frame::Frame;
-use seam_wire::msg::{FromRouter, ToSegd};
-use seam_wire::{NodeId, RangeId, SegmentId};
+use seam_wire::msg::{FromRouter, FromSegd, ToSegd};
+use seam_wire::{NodeId, RangeId, SegmentId, TraceContext};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,7 @@ struct State {
     armed: Option<Tick>,
     idle_since: Option<Instant>,
     effects: Vec<Effect>,
+    traces: Traces,
 }
 
 struct Client {
@@ -51,6 +53,11 @@ struct Client {
 
 struct Upstream {
     pipe: Pipe,
+    segment: SegmentId,
+    /// Dialed ahead of a roll that is traced.
+    ahead: Option<Ahead>,
+    /// When the first append was sent.
+    first_sent: Option<Instant>,
     /// Its last answer said that it takes no more, and that what it has will be answered.
     moved: bool,
     task: AbortHandle,
@@ -84,6 +91,7 @@ impl Range {
             armed: None,
             idle_since: Some(Instant::now()),
             effects: Vec::new(),
+            traces: Traces::default(),
         };
         let over = CancellationToken::new();
         let (room, kick) = (Notify::new(), Notify::new());
@@ -119,10 +127,36 @@ impl Range {
         self.feed_locked(&mut state, input);
     }
 
+    /// A message of an upstream stream. What belongs to a traced roll is told to its trace.
+    pub fn from_segd(self: &Arc<Self>, up: UpstreamId, frame: Frame<FromSegd>) {
+        let mut state = self.state.lock();
+        let came = Instant::now();
+        let (trace, moved) = (frame.trace, matches!(frame.msg, FromSegd::Moved { .. }));
+        let (mut segment, mut first) = (SegmentId::default(), None);
+        if let Some(upstream) = state.upstreams.get_mut(&up) {
+            segment = upstream.segment;
+            if matches!(frame.msg, FromSegd::AppendOpened)
+                && let Some(ahead) = upstream.ahead.take()
+            {
+                ahead.opened("router.open_successor", segment);
+            }
+            if matches!(frame.msg, FromSegd::AppendAck { .. }) {
+                let since = upstream.first_sent.unwrap_or(came).into_std();
+                first = trace.and_then(|trace| record("router.first_ack", &trace, since, segment));
+            }
+        }
+        state.traces.first_ack = first;
+        self.feed_locked(&mut state, Input::FromSegd { up, msg: frame.msg });
+        state.traces.first_ack = None;
+        if let Some(trace) = trace.filter(|_| moved) {
+            record("router.moved", &trace, came.into_std(), segment);
+        }
+    }
+
     fn feed_locked(self: &Arc<Self>, state: &mut State, input: Input) {
         let now = self.context.clock.now();
         let mut effects = std::mem::take(&mut state.effects);
-        if let Input::FromSegd { up, msg: seam_wire::msg::FromSegd::Moved { .. } } = &input
+        if let Input::FromSegd { up, msg: FromSegd::Moved { .. } } = &input
             && let Some(upstream) = state.upstreams.get_mut(up)
         {
             upstream.moved = true;
@@ -154,20 +188,23 @@ impl Range {
             Effect::OpenUpstream { up, segment, node } | Effect::WarmUpstream { up, segment, node } => {
                 self.open(state, up, segment, node);
             }
-            Effect::Send { up, segment, seq, payload } => {
+            Effect::Send { up, segment, seq, payload, trace } => {
                 if let Some(upstream) = state.upstreams.get_mut(&up) {
+                    upstream.first_sent.get_or_insert_with(Instant::now);
                     let frame = Frame::new(ToSegd::Append { seq }).range(self.id).segment(segment).payload(payload);
-                    upstream.pipe.send(frame);
+                    upstream.pipe.send(frame.trace(trace));
                 }
             }
             Effect::CloseUpstream { up, segment: _ } => {
                 state.upstreams.remove(&up);
             }
             Effect::AckClient { client, seq, base_offset } => {
+                state.traces.answered(client, seq);
                 self.reply(state, client, FromRouter::AppendAck { seq, base_offset });
                 return true;
             }
             Effect::FailClient { client, seq, error } => {
+                state.traces.answered(client, seq);
                 self.reply(state, client, FromRouter::AppendError { seq, error });
                 return true;
             }
@@ -177,7 +214,9 @@ impl Range {
 
     fn open(self: &Arc<Self>, state: &mut State, up: UpstreamId, segment: SegmentId, node: NodeId) {
         let task = tokio::spawn(upstream::run(Arc::clone(self), up, segment, node)).abort_handle();
-        state.upstreams.insert(up, Upstream { pipe: Pipe::Opening(Vec::new()), moved: false, task });
+        let ahead = self.context.picture.read().trace_into(segment).map(Ahead::now);
+        let pipe = Pipe::Opening(Vec::new());
+        state.upstreams.insert(up, Upstream { pipe, segment, ahead, first_sent: None, moved: false, task });
     }
 
     fn reply(&self, state: &mut State, client: ClientStream, msg: FromRouter) {
@@ -185,7 +224,7 @@ impl Range {
             return; // It went away; nobody waits for the answer.
         };
         to.unanswered = to.unanswered.saturating_sub(1);
-        let sent = to.replies.try_send(Frame::new(msg).range(self.id));
+        let sent = to.replies.try_send(Frame::new(msg).range(self.id).trace(state.traces.first_ack));
         let over = match sent {
             Ok(()) => to.done && to.unanswered == 0,
             Err(TrySendError::Full(_)) => {
@@ -220,7 +259,14 @@ impl Range {
     }
 
     /// Takes an append, waiting while the range is full. Its answer goes to the client's replies.
-    pub async fn append(self: &Arc<Self>, client: ClientStream, seq: u64, header: &BatchHeader, payload: bytes::Bytes) {
+    pub async fn append(
+        self: &Arc<Self>,
+        client: ClientStream,
+        seq: u64,
+        header: &BatchHeader,
+        payload: bytes::Bytes,
+        trace: Option<TraceContext>,
+    ) {
         let bytes = payload.len();
         if !self.state.lock().core.has_room(bytes) {
             self.wait_for_room(bytes).await;
@@ -231,7 +277,8 @@ impl Range {
         if let Some(from) = state.clients.get_mut(&client) {
             from.unanswered += 1;
         }
-        self.feed_locked(&mut state, Input::Append { client, seq, producer, payload, deadline });
+        let trace = state.traces.append(client, seq, trace);
+        self.feed_locked(&mut state, Input::Append { client, seq, producer, payload, deadline, trace });
     }
 
     async fn wait_for_room(&self, bytes: usize) {
@@ -262,6 +309,7 @@ impl Range {
     pub fn leave(self: &Arc<Self>, client: ClientStream) {
         let mut state = self.state.lock();
         state.clients.remove(&client);
+        state.traces.gone(client);
         self.feed_locked(&mut state, Input::ClientGone { client });
         note_idle(&mut state);
     }

@@ -8,15 +8,17 @@ use crate::clock::sleep_until;
 use crate::context::Context;
 use crate::listen::last_word;
 use crate::offsets;
+use crate::traces::Ahead;
 use bytes::Bytes;
 use quinn::SendStream;
 use router_core::Tail;
 use router_core::tail::{Effect, Input, TailCounters, TailStream};
 use seam_transport::stream::{FrameReader, FrameWriter, StreamError, open_bi};
+use seam_transport::telemetry::OpenSpan;
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, FromSegd, TailFrom, ToSegd};
-use seam_wire::{NodeId, Offset, RangeId, SegmentId};
+use seam_wire::{NodeId, Offset, RangeId, SegmentId, TraceContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,12 +123,18 @@ struct Session<'w> {
     aborts: BTreeMap<TailStream, tokio::task::AbortHandle>,
     /// Questions for a committed end, one at a time.
     asking: JoinSet<Input>,
+    /// Streams that are being opened on the successor of a traced roll.
+    ahead: BTreeMap<TailStream, (Ahead, SegmentId)>,
+    /// The records at hand are the first out of a successor.
+    first: Option<TraceContext>,
     effects: Vec<Effect>,
 }
 
 /// What woke the session.
 enum Event {
     Input(Input),
+    /// The first records out of a successor, in a roll of this trace.
+    First(Input, TraceContext),
     Gone,
 }
 
@@ -142,6 +150,8 @@ impl<'w> Session<'w> {
             opening: JoinSet::new(),
             aborts: BTreeMap::new(),
             asking: JoinSet::new(),
+            ahead: BTreeMap::new(),
+            first: None,
             effects: Vec::new(),
         }
     }
@@ -150,7 +160,9 @@ impl<'w> Session<'w> {
         let mut changed = self.context.picture.subscribe(self.range);
         let mut input = Input::ChainChanged;
         loop {
-            if let Some(outcome) = self.feed(input).await {
+            let fed = self.feed(input).await;
+            self.first = None;
+            if let Some(outcome) = fed {
                 return outcome;
             }
             let wake = self.core.next_deadline().map(|at| self.context.clock.instant(at));
@@ -161,8 +173,12 @@ impl<'w> Session<'w> {
                 Some(opened) = self.opening.join_next(), if !self.opening.is_empty() => match opened {
                     Ok((stream, outcome)) => {
                         self.aborts.remove(&stream);
+                        let ahead = self.ahead.remove(&stream);
                         match outcome {
                             Ok((reader, frame)) => {
+                                if let Some((ahead, segment)) = ahead {
+                                    ahead.opened("router.open_tail", segment);
+                                }
                                 self.readers.insert(stream, reader);
                                 Event::Input(Input::FromSegd { stream, msg: frame.msg, payload: frame.payload })
                             }
@@ -189,6 +205,10 @@ impl<'w> Session<'w> {
             };
             input = match event {
                 Event::Input(input) => input,
+                Event::First(input, trace) => {
+                    self.first = Some(trace);
+                    input
+                }
                 Event::Gone => return Outcome::Gone,
             };
         }
@@ -212,6 +232,7 @@ impl<'w> Session<'w> {
                     Effect::Open { stream, segment, node, from } => self.open(stream, segment, node, from),
                     Effect::Close { stream } => {
                         self.readers.remove(&stream);
+                        self.ahead.remove(&stream);
                         if let Some(opening) = self.aborts.remove(&stream) {
                             opening.abort();
                         }
@@ -243,6 +264,11 @@ impl<'w> Session<'w> {
 
     fn open(&mut self, stream: TailStream, segment: SegmentId, node: NodeId, from: Option<Offset>) {
         let (context, range) = (Arc::clone(&self.context), self.range);
+        if from.is_none()
+            && let Some(trace) = context.picture.read().trace_into(segment)
+        {
+            self.ahead.insert(stream, (Ahead::now(trace), segment));
+        }
         let abort = self.opening.spawn(async move { (stream, begin(&context, range, segment, node, from).await) });
         self.aborts.insert(stream, abort);
     }
@@ -250,8 +276,14 @@ impl<'w> Session<'w> {
     /// False: the client is gone.
     async fn deliver(&mut self, next: Offset, payload: Bytes) -> bool {
         self.context.counters.tail_bytes.inc_by(payload.len() as u64);
+        let first = self.first.take();
+        let span = first.and_then(|trace| OpenSpan::child("router.first_delivery", &trace, Instant::now().into_std()));
         let frame = Frame::new(FromRouter::Records { next }).range(self.range).payload(payload);
-        self.writer.write(&frame).await.is_ok()
+        let written = self.writer.write(&frame.trace(span.as_ref().map(OpenSpan::context))).await.is_ok();
+        if let Some(span) = span {
+            span.end();
+        }
+        written
     }
 }
 
@@ -266,7 +298,10 @@ async fn next_of(current: Option<(&TailStream, &mut FrameReader)>) -> Event {
     };
     let stream = *stream;
     match reader.read::<FromSegd>().await {
-        Ok(Some(frame)) => Event::Input(Input::FromSegd { stream, msg: frame.msg, payload: frame.payload }),
+        Ok(Some(Frame { msg, payload, trace, .. })) => match trace {
+            Some(trace) => Event::First(Input::FromSegd { stream, msg, payload }, trace),
+            None => Event::Input(Input::FromSegd { stream, msg, payload }),
+        },
         Ok(None) | Err(_) => Event::Input(Input::Broken { stream }),
     }
 }

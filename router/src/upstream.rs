@@ -85,7 +85,7 @@ async fn carry(range: &Arc<Range>, up: UpstreamId, segment: SegmentId, node: Nod
             }
         };
         match read {
-            Ok(Some(frame)) => range.feed(Input::FromSegd { up, msg: frame.msg }),
+            Ok(Some(frame)) => range.from_segd(up, frame),
             Ok(None) => return Err(broken(&"ended by the primary")),
             Err(error) => {
                 if matches!(error, seam_transport::stream::StreamError::Frame(_)) {

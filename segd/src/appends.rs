@@ -35,10 +35,10 @@ pub async fn serve(segment: SegmentId, send: SendStream, mut reader: FrameReader
             read = reader.read::<ToSegd>() => read,
         };
         match read {
-            Ok(Some(Frame { msg: ToSegd::Append { seq }, payload, .. })) => match check(&payload) {
+            Ok(Some(Frame { msg: ToSegd::Append { seq }, payload, trace, .. })) => match check(&payload) {
                 Ok(header) => {
                     shared.counters.appends.inc();
-                    if !shared.inbox.bring(Input::Append { stream, seq, header, batch: payload }).await {
+                    if !shared.inbox.bring(Input::Append { stream, seq, header, batch: payload, trace }).await {
                         break;
                     }
                 }

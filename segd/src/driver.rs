@@ -5,13 +5,14 @@ use crate::counters::Counters;
 use crate::links::Links;
 use crate::meta::Reporter;
 use crate::store::Store;
+use crate::traces::Traces;
 use bytes::Bytes;
 use quinn::Connection;
 use seam_transport::stream::FrameSender;
 use seam_wire::frame::Frame;
 use seam_wire::meta::{MetaItem, NodeState, NodeView};
 use seam_wire::msg::FromSegd;
-use seam_wire::{NodeId, Offset, SegmentId, Tick};
+use seam_wire::{NodeId, Offset, SegmentId, Tick, TraceContext};
 use segd_core::io::{Effect, Input, StreamId};
 use segd_core::node::{Load, Node};
 use std::collections::BTreeMap;
@@ -102,6 +103,7 @@ pub struct Driver {
     pub gauges: Arc<Gauges>,
     pub streams: BTreeMap<StreamId, (FrameSender<FromSegd>, CancellationToken)>,
     pub completions: Arc<Completions>,
+    pub traces: Traces,
     pub started: Instant,
 }
 
@@ -173,10 +175,12 @@ impl Driver {
         }
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, mut input: Input) {
         let mut out = Vec::new();
+        self.traces.on_input(&mut input);
         self.node.handle(self.now(), input, &mut out);
-        for effect in out {
+        for mut effect in out {
+            self.traces.on_effect(&mut effect);
             self.carry_out(effect);
         }
     }
@@ -201,7 +205,7 @@ impl Driver {
                 });
             }
             Effect::Send { to, segment, msg, payload, trace } => self.links.send(to, segment, msg, payload, trace),
-            Effect::Reply { stream, reply } => self.reply(stream, reply),
+            Effect::Reply { stream, reply, trace } => self.reply(stream, reply, trace),
             Effect::CloseStream { stream } => {
                 if let Some((_, gone)) = self.streams.remove(&stream) {
                     gone.cancel();
@@ -219,7 +223,11 @@ impl Driver {
                 self.links.forget(segment);
                 self.store.forget(segment);
             }
-            Effect::Report { id, report } => self.reporter.report(id, report, self.inbox.clone()),
+            Effect::Report { id, report, trace } => self.reporter.report(id, report, trace, self.inbox.clone()),
+            Effect::Fresh { segment, trace } => {
+                self.store.publish(segment, |published| published.fresh = Some(trace));
+            }
+            Effect::Step(_) => {} // Told to the traces already.
             Effect::Count(counter) => self.counters.count(counter),
             Effect::Note { segment, error } => {
                 self.counters.notes.inc();
@@ -241,9 +249,9 @@ impl Driver {
     }
 
     /// A router that does not read its answers loses its stream, and nobody else anything.
-    fn reply(&mut self, stream: StreamId, reply: FromSegd) {
+    fn reply(&mut self, stream: StreamId, reply: FromSegd, trace: Option<TraceContext>) {
         let Some((replies, gone)) = self.streams.get(&stream) else { return };
-        if replies.try_send(Frame::new(reply)).is_err() {
+        if replies.try_send(Frame::new(reply).trace(trace)).is_err() {
             gone.cancel();
             self.streams.remove(&stream);
             self.counters.slow_streams.inc();

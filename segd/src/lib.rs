@@ -16,6 +16,7 @@ pub mod meta;
 pub mod server;
 pub mod store;
 pub mod tails;
+pub mod traces;
 
 pub use config::Config;
 pub use server::Server;

@@ -6,7 +6,7 @@ use rustix::fs::statvfs;
 use seam_grpc::{HeartbeatRequest, RegisterRequest};
 use seam_transport::meta_client::MetaClient;
 use seam_wire::report::Report;
-use seam_wire::{Incarnation, NodeId};
+use seam_wire::{Incarnation, NodeId, TraceContext};
 use segd_core::io::{Input, ReportId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    pub fn report(&self, id: ReportId, report: Report, inbox: Inbox) {
+    pub fn report(&self, id: ReportId, report: Report, trace: Option<TraceContext>, inbox: Inbox) {
         let this = self.clone();
         tokio::spawn(async move {
-            let done = match this.client.report(this.node, this.incarnation, &report).await {
+            let done = match this.client.report(this.node, this.incarnation, &report, trace).await {
                 Ok(answer) => {
                     if !answer.done {
                         tracing::debug!(?report, why = %answer.why, "metad wants this report again later");

@@ -9,6 +9,7 @@ use crate::links::Links;
 use crate::listen::{Shared, accept_loop};
 use crate::meta::{self, Reporter};
 use crate::store::Store;
+use crate::traces::Traces;
 use anyhow::Context;
 use seam_transport::meta_client::{MetaClient, MetaClientConfig};
 use seam_transport::metrics::{MetricsServer, Registry, serve_metrics};
@@ -59,6 +60,7 @@ impl Server {
         let node = NodeId(config.id);
         tracing::info!(replicas = restored.len(), %incarnation, "starting");
         let gauges = Arc::new(Gauges::default());
+        let started = Instant::now();
         let driver = Driver {
             node: Node::new(node, incarnation, Settings::default(), founded, restored),
             store: Arc::clone(&store),
@@ -72,7 +74,8 @@ impl Server {
             gauges: Arc::clone(&gauges),
             streams: BTreeMap::new(),
             completions: Arc::new(Completions::new(inbox.clone())),
-            started: Instant::now(),
+            traces: Traces::new(started),
+            started,
         };
         let failed = inbox.clone();
         store.journal().on_failure(move |error| {

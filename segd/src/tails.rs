@@ -67,6 +67,8 @@ async fn follow(
     serving(segment, &begun)?;
     let start = begun.start.unwrap_or_default();
     let mut next = from.unwrap_or(start);
+    // Opened ahead, by one that came over the boundary.
+    let mut fresh = begun.fresh.filter(|_| from.is_none());
     // Past the decided end it goes on in the next segment, which metad may not have recorded yet: `End` says where.
     if next < start {
         let detail = format!("{segment} holds offsets from {start}; {next} is not among them");
@@ -79,7 +81,8 @@ async fn follow(
             let (through, payload) =
                 read(&log, next, end, shared).await.map_err(|error| cannot_read(segment, &error))?;
             next = through;
-            if sender.send(Frame::new(FromSegd::Records { next }).segment(segment).payload(payload)).await.is_err() {
+            let records = Frame::new(FromSegd::Records { next }).segment(segment).payload(payload);
+            if sender.send(records.trace(fresh.take())).await.is_err() {
                 return Ok(());
             }
             if log.first_delivery() {

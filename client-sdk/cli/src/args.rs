@@ -51,7 +51,7 @@ pub enum Command {
     /// List, describe, reset or delete consumer groups.
     #[command(subcommand)]
     Group(group::GroupCommand),
-    /// Move a topic's write head to a new segment now.
+    /// Move a topic's write head to a new segment now, or explain how it moved.
     Roll(roll::Roll),
     /// List the segd nodes: state, failure domain, load, free space.
     Nodes(nodes::Nodes),

@@ -3,6 +3,7 @@
 use clap::Parser;
 use seam_cli::args::{Cli, Command};
 use seam_cli::output::{explain, is_closed_stdout};
+use seam_transport::telemetry;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -27,11 +28,10 @@ async fn main() -> ExitCode {
 }
 
 /// The relay is a service and always logs; a command logs only for those who ask.
-fn start_logs(cli: &Cli) -> anyhow::Result<Option<seam_transport::telemetry::TelemetryGuard>> {
-    let asked =
-        ["SEAM_LOG", "RUST_LOG", "OTEL_EXPORTER_OTLP_ENDPOINT"].iter().any(|name| std::env::var_os(name).is_some());
+fn start_logs(cli: &Cli) -> anyhow::Result<Option<telemetry::TelemetryGuard>> {
+    let asked = telemetry::has_collector() || ["SEAM_LOG", "RUST_LOG"].iter().any(|it| std::env::var_os(it).is_some());
     if asked || matches!(cli.command, Command::DevRelay(_)) {
-        return Ok(Some(seam_transport::telemetry::init("seam", "seam")?));
+        return Ok(Some(telemetry::init("seam", "seam")?));
     }
     Ok(None)
 }

@@ -8,15 +8,16 @@ use crate::query;
 use bytes::Bytes;
 use client_core::tail::{Tail, TailEffect, TailFailure, TailInput};
 use seam_transport::stream::{FrameReader, FrameWriter};
-use seam_wire::Offset;
+use seam_transport::telemetry::Step as Traced;
 use seam_wire::batch::{self, BatchError, BatchHeader, Record};
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromRouter, TailFrom, ToRouter};
+use seam_wire::{Offset, TraceContext};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a router may take to open a tail, dialing it included.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,6 +48,8 @@ struct OpenTail {
     reader: FrameReader,
     /// Batches that came and were not looked at, and the offset after them.
     batches: VecDeque<Bytes>,
+    /// They are the first out of a successor: the roll's trace, and when they came.
+    first: Option<(TraceContext, Instant)>,
 }
 
 pub(crate) struct RangeTail {
@@ -103,6 +106,10 @@ impl RangeTail {
                     TailEffect::AskEnd => self.ask_end().await,
                     TailEffect::Deliver { first, next } => {
                         let chunk = self.chunk.take().expect("the machine delivers the batch it was asked about");
+                        if let Some((trace, from)) = self.source.as_mut().and_then(|source| source.first.take()) {
+                            let name = "consumer.first_delivery";
+                            Traced { name, parent: &trace, from, to: Instant::now() }.record(&[("offset", &first)]);
+                        }
                         return Step::Chunk(Chunk { first, next, ..chunk });
                     }
                     TailEffect::Finish => {
@@ -177,7 +184,11 @@ impl RangeTail {
     fn on_frame(&mut self, frame: Frame<FromRouter>) {
         match frame.msg {
             FromRouter::Records { next } => match whole_batches(frame.payload, next) {
-                Ok(batches) => self.source.as_mut().expect("it was read from").batches = batches,
+                Ok(batches) => {
+                    let source = self.source.as_mut().expect("it was read from");
+                    source.batches = batches;
+                    source.first = frame.trace.map(|trace| (trace, Instant::now()));
+                }
                 Err(detail) => self.damaged(&detail),
             },
             FromRouter::TailEnd { end } => self.input(TailInput::Ended { end }),
@@ -245,7 +256,7 @@ async fn open(
     let mut reader = FrameReader::new(recv);
     match reader.read::<FromRouter>().await.map_err(|error| lost(&live, &error))?.map(|frame| frame.msg) {
         Some(FromRouter::TailOpened { range: _, start }) => {
-            Ok((OpenTail { live, reader, batches: VecDeque::new() }, start))
+            Ok((OpenTail { live, reader, batches: VecDeque::new(), first: None }, start))
         }
         Some(FromRouter::Error { error }) => Err(error),
         None => Err(WireError::retry(ErrorCode::Unavailable, format!("{}: it ended the stream", live.router))),

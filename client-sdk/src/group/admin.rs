@@ -258,9 +258,8 @@ impl Groups {
                 self.append(&reading.group, &Entry::Evict { member, last_seen }).await?;
             }
             // Silence is what is waited for here.
-            match timeout_at(Instant::now() + GLANCE, reading.step(self.deadline())).await {
-                Ok(stepped) => drop(stepped?),
-                Err(_) => {}
+            if let Ok(stepped) = timeout_at(Instant::now() + GLANCE, reading.step(self.deadline())).await {
+                drop(stepped?);
             }
         }
     }

@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub compression: Compression,
     pub deadline: Duration,
     pub on_complete: Option<CompletionSink>,
+    pub trace_share: f64,
 }
 
 impl Settings {
@@ -45,6 +46,9 @@ impl Settings {
         }
         if self.deadline.is_zero() || self.deadline > MAX_DEADLINE {
             return setting(format!("deadline must be above 0 and at most {} s", MAX_DEADLINE.as_secs()));
+        }
+        if !(0.0..=1.0).contains(&self.trace_share) {
+            return setting(format!("trace_share must be 0 to 1, not {}", self.trace_share));
         }
         if self.linger >= self.deadline {
             return setting("linger must be below deadline: a record would end before it is sent".to_owned());
@@ -81,6 +85,7 @@ impl ProducerBuilder {
             compression: Compression::None,
             deadline: Duration::from_secs(30),
             on_complete: None,
+            trace_share: 0.0,
         };
         ProducerBuilder { client, topic, settings, internal: false }
     }
@@ -126,6 +131,14 @@ impl ProducerBuilder {
     /// How long after it was taken a record has its outcome at the latest, whatever happens. Default 30 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
+        self
+    }
+
+    /// Share of batches that begin a trace, followed through router and segd; 0 to 1, default 0. Traces go where the process
+    /// sends them (`OTEL_EXPORTER_OTLP_ENDPOINT`, or a provider of its own), if its sampler keeps them. Rolls are traced
+    /// whatever this says.
+    pub fn trace_share(mut self, share: f64) -> Self {
+        self.settings.trace_share = share;
         self
     }
 

@@ -5,6 +5,7 @@ use super::builder::CompletionSink;
 use super::inbox::{Inbox, Waiter};
 use super::open::{ProduceStream, open};
 use super::room::Room;
+use super::traces::Traces;
 use crate::client::Client;
 use crate::record::Ack;
 use client_core::SendError;
@@ -29,6 +30,7 @@ pub(super) struct Common {
     pub topic: String,
     pub room: Room,
     pub sink: Option<CompletionSink>,
+    pub trace_share: f64,
     /// Drivers that run.
     pub running: watch::Sender<usize>,
 }
@@ -50,11 +52,14 @@ pub(super) struct Driver {
     stream: Option<(StreamId, ProduceStream)>,
     /// The connection of the last stream.
     last_generation: Option<u64>,
+    traces: Traces,
 }
 
 impl Driver {
     pub fn new(common: Arc<Common>, inbox: Arc<Inbox>, index: u32, machine: RangeProducer<Waiter>) -> Self {
+        let traces = Traces::new(common.trace_share);
         Driver {
+            traces,
             common,
             inbox,
             index,
@@ -159,6 +164,7 @@ impl Driver {
 
     fn open(&mut self, id: StreamId, elsewhere: bool) {
         self.stream = None;
+        self.traces.clear();
         let avoid = self.last_generation.filter(|_| elsewhere);
         let (common, index) = (Arc::clone(&self.common), self.index);
         self.opening = Some(Box::pin(async move {
@@ -175,7 +181,8 @@ impl Driver {
         let Some((_, stream)) = self.stream.as_mut().filter(|(open, _)| *open == id) else {
             return Err("the stream is gone".to_owned());
         };
-        let frame = Frame::new(ToRouter::Append { seq }).range(stream.range).payload(payload);
+        let trace = self.traces.sent(id, seq);
+        let frame = Frame::new(ToRouter::Append { seq }).range(stream.range).payload(payload).trace(trace);
         stream.sender.try_send(frame).map_err(|error| format!("{}: {error}", stream.live.router))
     }
 
@@ -227,6 +234,14 @@ impl Driver {
 
     fn on_answer(&mut self, stream: StreamId, answer: Answer) {
         let now = self.common.client.inner.clock.now();
+        let (answer, trace) = match answer {
+            Ok(Some(frame)) => (Ok(Some(frame.msg)), frame.trace),
+            Ok(None) => (Ok(None), None),
+            Err(error) => (Err(error), None),
+        };
+        if let Ok(Some(FromRouter::AppendAck { seq, .. } | FromRouter::AppendError { seq, .. })) = &answer {
+            self.traces.answered(stream, *seq, trace);
+        }
         let input = match answer {
             Ok(Some(FromRouter::AppendAck { seq, base_offset })) => Input::Ack { stream, seq, base_offset },
             Ok(Some(FromRouter::AppendError { seq, error })) => Input::Failed { stream, seq, error },
@@ -255,12 +270,12 @@ impl Driver {
     }
 }
 
-type Answer = Result<Option<FromRouter>, StreamError>;
+type Answer = Result<Option<Frame<FromRouter>>, StreamError>;
 
 /// Cancel safe.
 async fn next_answer(stream: &mut Option<(StreamId, ProduceStream)>) -> (StreamId, Answer) {
     match stream {
-        Some((id, stream)) => (*id, stream.reader.read().await.map(|frame| frame.map(|frame| frame.msg))),
+        Some((id, stream)) => (*id, stream.reader.read().await),
         None => std::future::pending().await,
     }
 }

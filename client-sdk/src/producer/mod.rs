@@ -6,6 +6,7 @@ mod driver;
 mod inbox;
 mod open;
 mod room;
+mod traces;
 
 pub use builder::{MAX_IN_FLIGHT, ProducerBuilder};
 pub use completion::{Completion, SendHandle};
@@ -99,7 +100,14 @@ impl Producer {
         let routers = client.inner.config.routers.iter();
         let peers = routers.map(|peer| format!("{} at {}", peer.name, peer.addr)).collect::<Vec<_>>().join(", ");
         let running = watch::Sender::new(ranges as usize);
-        let common = Arc::new(Common { client, topic, room, sink: settings.on_complete, running });
+        let common = Arc::new(Common {
+            client,
+            topic,
+            room,
+            sink: settings.on_complete,
+            trace_share: settings.trace_share,
+            running,
+        });
         let inboxes: Vec<Arc<Inbox>> =
             (0..ranges).map(|_| Arc::new(Inbox::new(Accumulator::new(accumulator)))).collect();
         for (inbox, index) in inboxes.iter().zip(0u32..) {

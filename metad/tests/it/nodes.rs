@@ -94,7 +94,7 @@ impl Nodes {
     /// Reports until it is taken.
     pub async fn report(&self, node: NodeId, report: &Report) {
         loop {
-            let answer = self.clients[&node].report(node, LIFE, report).await.unwrap();
+            let answer = self.clients[&node].report(node, LIFE, report, None).await.unwrap();
             if answer.done {
                 assert_eq!(answer.why, "", "{report:?}");
                 return;
@@ -183,7 +183,7 @@ async fn work(client: MetaClient, id: NodeId, known: Known) {
             if let Some(report) = due(&view, id) {
                 let client = client.clone();
                 tokio::spawn(async move {
-                    while client.report(id, LIFE, &report).await.is_ok_and(|answer| !answer.done) {
+                    while client.report(id, LIFE, &report, None).await.is_ok_and(|answer| !answer.done) {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 });

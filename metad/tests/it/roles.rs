@@ -40,7 +40,7 @@ async fn everyone_speaks_for_himself_only() {
     foreign.name = "segd-9".to_owned();
     assert_eq!(code(segd.register(foreign).await), Some(Code::PermissionDenied));
     let report = Report::Stalled { segment: SegmentId(1) };
-    assert_eq!(code(segd.report(NodeId(1), Incarnation(1), &report).await), Some(Code::PermissionDenied));
+    assert_eq!(code(segd.report(NodeId(1), Incarnation(1), &report, None).await), Some(Code::PermissionDenied));
     let mut taken = registration(NodeId(1));
     taken.name = "segd-2".to_owned();
     assert_eq!(code(segd.register(taken).await), Some(Code::PermissionDenied));

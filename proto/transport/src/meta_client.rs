@@ -16,14 +16,14 @@ pub use members::LEADER_KEY;
 pub use watch::MetaWatch;
 
 use crate::grpc::{ChannelError, GrpcConfig, MAX_MESSAGE_BYTES};
-use crate::telemetry::inject;
+use crate::telemetry::{inject, inject_context};
 use crate::tls::TlsMaterial;
 use members::Members;
 use seam_grpc as rpc;
 use seam_grpc::admin_client::AdminClient;
 use seam_grpc::metadata_client::MetadataClient;
 use seam_wire::report::Report;
-use seam_wire::{Incarnation, NodeId};
+use seam_wire::{Incarnation, NodeId, TraceContext};
 use std::sync::Arc;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
@@ -121,12 +121,17 @@ impl MetaClient {
         node: NodeId,
         incarnation: Incarnation,
         report: &Report,
+        trace: Option<TraceContext>,
     ) -> Result<rpc::ReportResponse, MetaError> {
         let body = postcard::to_allocvec(report)
             .map_err(|why| MetaError::Refused(Status::internal(format!("the report does not encode: {why}"))))?;
         let request = rpc::ReportRequest { node_id: node.0, incarnation: incarnation.0, report: body.into() };
-        self.call("report", &request, |channel, request| async move { metadata(channel).report(traced(request)).await })
-            .await
+        self.call("report", &request, |channel, request| async move {
+            let mut request = traced(request);
+            inject_context(request.metadata_mut(), trace.as_ref());
+            metadata(channel).report(request).await
+        })
+        .await
     }
 
     /// Makes a topic. If an attempt's answer was lost and the topic is there as asked, that is success.

@@ -133,7 +133,7 @@ impl World {
                 let up_state = Up { segment: segment.0, to, from, owed, accepted_through: None, stopped };
                 assert!(self.ups.insert(up, up_state).is_none());
             }
-            Effect::Send { up, segment, seq, payload } => {
+            Effect::Send { up, segment, seq, payload, trace: _ } => {
                 let stream = self.ups.get_mut(&up).expect("sends follow the opening");
                 assert_eq!(stream.segment, segment.0);
                 let [client, number] = [0, 8].map(|at| u64::from_be_bytes(payload[at..at + 8].try_into().unwrap()));
@@ -174,7 +174,7 @@ impl World {
         let producer = producer.map(|(id, seq)| ProducerSeq { id: ProducerId(id), epoch: 0, base_sequence: seq });
         let deadline = Tick(self.now + self.deadline_us);
         let client = ClientStream(client);
-        self.feed(Input::Append { client, seq, producer, payload: Bytes::from(payload), deadline });
+        self.feed(Input::Append { client, seq, producer, payload: Bytes::from(payload), deadline, trace: None });
     }
 
     fn moved(&self, segment: u64, next: u64, accepted_through: Option<u64>) -> FromSegd {
@@ -640,7 +640,7 @@ fn a_full_range_refuses_in_order() {
         let producer = Some(ProducerSeq { id, epoch: 0, base_sequence });
         let payload = Bytes::from(vec![0; 16]);
         let deadline = Tick(1_000_000);
-        let input = Input::Append { client: ClientStream(1), seq, producer, payload, deadline };
+        let input = Input::Append { client: ClientStream(1), seq, producer, payload, deadline, trace: None };
         world.core.handle(Tick(world.now), input, &world.chains, &mut out);
         out
     };

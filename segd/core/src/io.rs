@@ -11,7 +11,7 @@ use seam_wire::msg::{Decision, FromSegd, Peer, SealEntry};
 use seam_wire::report::Report;
 use seam_wire::table::TableSnapshot;
 use seam_wire::topic::AckMode;
-use seam_wire::{Epoch, NodeId, Offset, SegmentId, TraceContext};
+use seam_wire::{Epoch, NodeId, Offset, SegmentId, Tick, TraceContext};
 
 /// An append stream, numbered by the shell; never reused in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ pub enum Input {
     /// A router opens an append stream to a segment.
     StreamOpen { stream: StreamId, segment: SegmentId },
     /// One batch on an append stream; the shell parsed the header and checked the batch's checksum.
-    Append { stream: StreamId, seq: u64, header: BatchHeader, batch: Bytes },
+    Append { stream: StreamId, seq: u64, header: BatchHeader, batch: Bytes, trace: Option<TraceContext> },
     /// The append stream is gone; what it sent and was accepted goes on.
     StreamClosed { stream: StreamId },
     /// All journal writes up to and including `token` are durable (received, where `Durability::Received` was asked).
@@ -110,8 +110,8 @@ pub enum Effect {
     Read { token: Token, segment: SegmentId, from: Offset, max_bytes: u32 },
     /// Send to another node, on the stream of (node, segment); in order per such stream.
     Send { to: NodeId, segment: SegmentId, msg: Peer, payload: Bytes, trace: Option<TraceContext> },
-    /// Answer on an append stream.
-    Reply { stream: StreamId, reply: FromSegd },
+    /// Answer on an append stream. `trace`: of the roll it is a part of, where it is.
+    Reply { stream: StreamId, reply: FromSegd, trace: Option<TraceContext> },
     /// Nothing comes on this append stream any more, in either direction, once what was replied has left.
     CloseStream { stream: StreamId },
     /// What tails of this segment may see: records in `[start, committed)`, and the end once decided.
@@ -120,11 +120,25 @@ pub enum Effect {
     /// The segment was reclaimed: delete its files, refuse its tails; its id stays refused.
     Forget { segment: SegmentId },
     /// Tell the metad leader; answered by `Input::ReportAnswered`.
-    Report { id: ReportId, report: Report },
+    Report { id: ReportId, report: Report, trace: Option<TraceContext> },
+    /// The segment was begun in a roll of this trace: the first records to a tail carry it.
+    Fresh { segment: SegmentId, trace: TraceContext },
+    /// A step of a traced roll or recovery is over.
+    Step(Step),
     /// Something worth counting.
     Count(Counter),
     /// An error that concerns no single stream; logged by the shell.
     Note { segment: SegmentId, error: WireError },
+}
+
+/// A step of a traced roll or recovery, on this node's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub trace: TraceContext,
+    pub name: &'static str,
+    pub segment: SegmentId,
+    pub from: Tick,
+    pub to: Tick,
 }
 
 /// Events the shell counts as metrics.

@@ -5,9 +5,9 @@
 use bytes::Bytes;
 use seam_wire::batch::{BatchBuilder, BatchHeader, Compression};
 use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentSpec, SegmentState, SegmentView};
-use seam_wire::msg::Peer;
+use seam_wire::msg::{FromSegd, Peer};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, Tick, TopicId};
+use seam_wire::{Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, Tick, TopicId, TraceContext};
 use segd_core::io::{Effect, Input, StreamId, Write};
 use segd_core::node::{Node, Settings};
 
@@ -75,7 +75,7 @@ impl Rig {
         builder.push(1, None, Some(&vec![7; bytes]), &[]).unwrap();
         let batch = builder.build().unwrap();
         let header = BatchHeader::parse(&batch).unwrap();
-        self.give(Input::Append { stream: StreamId(1), seq, header, batch })
+        self.give(Input::Append { stream: StreamId(1), seq, header, batch, trace: None })
     }
 }
 
@@ -123,4 +123,42 @@ fn a_seal_entry_shares_the_last_batchs_journal_write() {
         .iter()
         .any(|e| matches!(e, Effect::Send { to: NodeId(4), msg: Peer::Begin { end, .. }, .. } if *end == Offset(2)));
     assert!(begin, "the successor begins at once");
+}
+
+/// The trace of a roll stands in the view of the segment that ends; whoever is told of the switch gets it along.
+#[test]
+fn what_leaves_at_the_switch_carries_the_rolls_trace() {
+    let trace = Some(TraceContext { trace_id: 7, span_id: 8, flags: 1 });
+    let traced = |item| match item {
+        MetaItem::Segment(view) => MetaItem::Segment(SegmentView { trace, ..view }),
+        other => other,
+    };
+    let mut rig =
+        Rig { node: Node::new(P, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new()), now: 0 };
+    rig.tell(1, view(N, None, [1, 2, 3], SegmentState::Planned));
+    rig.hear(2, N, Peer::Opened);
+    rig.hear(3, N, Peer::Opened);
+    rig.tell(2, traced(view(N, None, [1, 2, 3], SegmentState::Open { start: Offset(0) })));
+    rig.tell(3, view(M, Some(N), [4, 5, 6], SegmentState::Ready { open_on: [4, 5, 6].map(NodeId).to_vec() }));
+    rig.hear(4, M, Peer::Pong { nonce: N.0 });
+    rig.give(Input::StreamOpen { stream: StreamId(1), segment: N });
+
+    let steady = rig.append(0, 1000);
+    let is_replicate = |effect: &&Effect| matches!(effect, Effect::Send { msg: Peer::Replicate { .. }, .. });
+    let untold = |effect: &Effect| matches!(effect, Effect::Send { trace: None, .. });
+    assert!(steady.iter().filter(is_replicate).all(untold), "an append is no part of a roll: {steady:?}");
+
+    let last = rig.append(1, 16 << 10);
+    let carried: Vec<_> = last
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Send { msg: Peer::Begin { .. } | Peer::Replicate { .. }, trace, .. } => Some(*trace),
+            Effect::Reply { reply: FromSegd::Moved { .. }, trace, .. } => Some(*trace),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(carried, [trace; 4], "begin, both followers, and the stream: {last:?}");
+    let steps: Vec<_> =
+        last.iter().filter_map(|effect| if let Effect::Step(step) = effect { Some(step.name) } else { None }).collect();
+    assert_eq!(steps, ["roll.slack", "roll.switch"]);
 }

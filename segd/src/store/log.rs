@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use seam_wire::batch;
 use seam_wire::msg::Decision;
-use seam_wire::{Offset, SegmentId};
+use seam_wire::{Offset, SegmentId, TraceContext};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -28,6 +28,8 @@ pub struct Published {
     pub start: Option<Offset>,
     pub committed: Offset,
     pub decision: Option<Decision>,
+    /// The trace of the roll it was begun in: a tail's first records carry it.
+    pub fresh: Option<TraceContext>,
     /// This node may serve it.
     pub serves: bool,
     /// Reclaimed.

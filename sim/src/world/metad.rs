@@ -156,6 +156,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Propose { token, command } => self.propose(n, token, command),
+                Effect::Step(_) => {}
                 Effect::Reply { id, answer } => {
                     if let Some((to, life, call)) = self.member(n).replies.remove(&id)
                         && !self.net.is_cut(me, to)

@@ -202,7 +202,7 @@ impl World {
         let header = BatchHeader::parse(&payload).expect("the client built it");
         let producer = header.producer.map(|(id, epoch, base_sequence)| ProducerSeq { id, epoch, base_sequence });
         let deadline = self.clock(Proc::Router(n)).after_us(APPEND_PATIENCE_US);
-        self.range_input(n, range, producer::Input::Append { client, seq, producer, payload, deadline });
+        self.range_input(n, range, producer::Input::Append { client, seq, producer, payload, deadline, trace: None });
     }
 
     fn range_input(&mut self, n: u8, range: RangeId, input: producer::Input) {
@@ -215,7 +215,7 @@ impl World {
         side.core.assert_invariants();
         for effect in effects {
             match &effect {
-                producer::Effect::Send { up, segment, seq, payload } => {
+                producer::Effect::Send { up, segment, seq, payload, trace: _ } => {
                     let header = BatchHeader::parse(payload).map(|header| (header.producer, header.record_count));
                     trace!(self, "{me:?} sends {segment} {up:?} {seq}: {header:?}");
                 }
@@ -229,7 +229,7 @@ impl World {
                     router.ups.insert(pipe, (range, up));
                     router.ranges.get_mut(&range).expect("its effect").ups.insert(up, pipe);
                 }
-                producer::Effect::Send { up, segment, seq, payload } => {
+                producer::Effect::Send { up, segment, seq, payload, trace: _ } => {
                     if let Some(pipe) = self.router(n).ranges[&range].ups.get(&up).copied() {
                         self.send(pipe, me, Frame::ToSegd(segment, ToSegd::Append { seq }, payload));
                     }

@@ -264,7 +264,7 @@ impl World {
                 self.at(at, me, What::ReadDone { token, base, next, payload });
             }
             Effect::Send { to, segment, msg, payload, trace: _ } => self.send_peer(n, to, segment, msg, payload),
-            Effect::Reply { stream, reply } => self.reply(n, stream, reply),
+            Effect::Reply { stream, reply, trace: _ } => self.reply(n, stream, reply),
             Effect::CloseStream { stream } => {
                 if let Some(pipe) = self.segd(n).pipes.remove(&stream) {
                     self.segd(n).appends.remove(&pipe);
@@ -290,7 +290,8 @@ impl World {
                 }
                 self.pump_tails(n, segment);
             }
-            Effect::Report { id, report } => {
+            Effect::Fresh { .. } | Effect::Step(_) => {}
+            Effect::Report { id, report, trace: _ } => {
                 trace!(self, "{me:?} reports {report:?}");
                 let ask = Ask::Report { node: node_id(n), incarnation: self.incarnation(n), report };
                 self.segd_call(n, Call::Report { id, ask: ask.clone(), tries: 0 }, ask);
@@ -328,7 +329,7 @@ impl World {
                 let Some((stream, segment)) = self.segd(n).appends.get(&pipe).copied() else { return };
                 trace!(self, "{me:?} {segment} append {seq}");
                 let header = BatchHeader::parse(&batch).expect("the client built it");
-                self.segd_input(n, Input::Append { stream, seq, header, batch });
+                self.segd_input(n, Input::Append { stream, seq, header, batch, trace: None });
             }
             Frame::ToSegd(segment, ToSegd::TailOpen { from, until }, _) => {
                 self.serve_tail(n, pipe, segment, from, until)

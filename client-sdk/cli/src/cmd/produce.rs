@@ -43,6 +43,9 @@ pub struct Produce {
     /// Write to this range, whatever the key.
     #[arg(long, value_name = "INDEX")]
     range: Option<u32>,
+    /// Trace this share of the batches, 0 to 1, through router and segd; see OTEL_EXPORTER_OTLP_ENDPOINT.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    trace_share: f64,
     /// Compress batches with LZ4.
     #[arg(long)]
     lz4: bool,
@@ -72,7 +75,8 @@ impl Produce {
     /// No such topic, or a record that could not be written; what was written before is reported all the same.
     pub async fn run(self, global: &Global, out: &mut Out) -> Result<()> {
         let compression = if self.lz4 { Compression::Lz4 } else { Compression::None };
-        let mut builder = session::open(global)?.producer(&self.topic).compression(compression);
+        let mut builder =
+            session::open(global)?.producer(&self.topic).compression(compression).trace_share(self.trace_share);
         if let Some(range) = self.range {
             builder = builder.range(range);
         }

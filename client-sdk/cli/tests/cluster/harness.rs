@@ -31,6 +31,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one with these arguments of `seam dev up`; returns once it is ready.
     pub fn up(arguments: &[&str]) -> Self {
+        Cluster::up_with(arguments, &[])
+    }
+
+    /// The same, with these variables in the environment of its programs.
+    pub fn up_with(arguments: &[&str], environment: &[(String, String)]) -> Self {
         // Beside the programs, on a real disk: a temporary file system has no syncs worth the name.
         let beside = programs();
         // A test that failed has cleaned up after itself; its mark on the lock means nothing to the next.
@@ -39,7 +44,8 @@ impl Cluster {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(beside).expect("a temporary directory");
         let cluster = Cluster { dir, _alone: alone };
-        cluster.seam(["dev", "up"].iter().chain(arguments));
+        let mut up = cluster.command(["dev", "up"].iter().chain(arguments));
+        succeed(up.envs(environment.iter().cloned()), Vec::new());
         cluster
     }
 

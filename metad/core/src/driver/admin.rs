@@ -65,8 +65,8 @@ impl Driver {
         self.rolls.insert(reply, RollJob { left: heads.len(), rolling: Vec::new() });
         for segment in heads {
             let expected = meta.known(segment).roll_requested;
-            let reason = RollReason::Operator;
-            let command = Command::RequestRoll { segment, expected, reason, trace: None };
+            let (reason, trace) = (RollReason::Operator, meta.known(segment).trace);
+            let command = Command::RequestRoll { segment, expected, reason, trace };
             self.propose_for(now, command, Waiter::Roll(reply, segment), out);
         }
     }

@@ -1,10 +1,11 @@
 //! What goes into the driver and what comes out. The shell carries these; it decides nothing.
 
 use crate::command::{Command, Outcome};
+use crate::tick::Tick;
 use seam_wire::error::WireError;
 use seam_wire::report::Report;
 use seam_wire::topic::{Anticipation, Placement, TopicConfig};
-use seam_wire::{Incarnation, NodeId, SegmentId, TopicId};
+use seam_wire::{Incarnation, NodeId, SegmentId, TopicId, TraceContext};
 
 /// A caller who waits for an answer; the shell draws it, unique among those unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,4 +152,16 @@ pub enum Effect {
         id: ReplyId,
         answer: Answer,
     },
+    /// A step of a traced roll or recovery is over.
+    Step(Step),
+}
+
+/// A step of a traced roll or recovery, on this leader's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub trace: TraceContext,
+    pub name: &'static str,
+    pub segment: SegmentId,
+    pub from: Tick,
+    pub to: Tick,
 }

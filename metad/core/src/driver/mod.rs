@@ -15,6 +15,7 @@
 //! | `recovery` | agents: appointed, paced, appointed again |
 //! | `admin` | operators' requests |
 //! | `answers` | outcomes, turned into answers |
+//! | `steps` | what traces are told |
 
 mod admin;
 mod answers;
@@ -24,8 +25,9 @@ mod pending;
 mod range;
 mod recovery;
 mod reports;
+mod steps;
 
-pub use io::{Admin, Answer, Effect, Input, ReplyId, Token, TopicPatch};
+pub use io::{Admin, Answer, Effect, Input, ReplyId, Step, Token, TopicPatch};
 pub use nodes::NodeReport;
 
 use crate::command::{Command, Outcome};
@@ -245,6 +247,7 @@ impl Driver {
         }
         match outcome {
             Outcome::Done | Outcome::Created { .. } | Outcome::Prepared { .. } | Outcome::Appointed { .. } => {
+                self.tell_steps(now, meta, asked_at, command, outcome, out);
                 self.note_applied(now, meta, asked_at, command, outcome);
             }
             Outcome::Refused { .. } => {}

@@ -76,7 +76,8 @@ impl Driver {
         if head.roll_requested == 0 && self.could_move(now, meta, head) {
             let lost = head.replicas.iter().any(|n| self.is_lost(meta, *n));
             let reason = if lost { RollReason::ReplicaLost } else { RollReason::Drain };
-            self.propose(now, Command::RequestRoll { segment: id, expected: 0, reason, trace: None }, out);
+            let trace = head.trace;
+            self.propose(now, Command::RequestRoll { segment: id, expected: 0, reason, trace }, out);
         }
         if self.is_wanted(meta, id) {
             self.ensure_successor(now, meta, id, out);

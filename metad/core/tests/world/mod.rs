@@ -191,6 +191,7 @@ impl World {
         for effect in out {
             match effect {
                 Effect::Propose { token, command } => self.queue.push_back((token, command)),
+                Effect::Step(_) => {}
                 Effect::Reply { id, answer } => {
                     let earlier = self.answers.insert(id, answer);
                     assert!(earlier.is_none(), "{id:?} is answered twice");

@@ -1,6 +1,7 @@
 //! Trace contexts between spans, frames and gRPC metadata.
 
-use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
+use super::spans::{remote, sampled};
+use opentelemetry::trace::TraceContextExt;
 use seam_wire::TraceContext;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tracing::Span;
@@ -12,26 +13,13 @@ pub const TRACEPARENT: &str = "traceparent";
 /// The context of the current span, if it is sampled: only then does it travel.
 pub fn current() -> Option<TraceContext> {
     let context = Span::current().context();
-    let span = context.span();
-    let span = span.span_context();
-    (span.is_valid() && span.is_sampled()).then(|| TraceContext {
-        trace_id: u128::from_be_bytes(span.trace_id().to_bytes()),
-        span_id: u64::from_be_bytes(span.span_id().to_bytes()),
-        flags: span.trace_flags().to_u8(),
-    })
+    sampled(context.span().span_context())
 }
 
 /// Makes `span` a child of a context that came from another process. Call it before the span is entered.
 pub fn set_parent(span: &Span, parent: &TraceContext) {
-    let remote = SpanContext::new(
-        TraceId::from_bytes(parent.trace_id.to_be_bytes()),
-        SpanId::from_bytes(parent.span_id.to_be_bytes()),
-        TraceFlags::new(parent.flags),
-        true,
-        TraceState::default(),
-    );
     // It fails where traces go nowhere or the span is filtered out: nothing is lost then.
-    let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
+    let _ = span.set_parent(remote(parent));
 }
 
 /// The W3C text form.
@@ -58,8 +46,13 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
 
 /// Puts the current span's context into outgoing metadata.
 pub fn inject(metadata: &mut MetadataMap) {
-    if let Some(context) = current() {
-        let value = MetadataValue::try_from(to_traceparent(&context)).expect("hex and dashes are ASCII");
+    inject_context(metadata, current().as_ref());
+}
+
+/// Puts a context, if there is one, into outgoing metadata.
+pub fn inject_context(metadata: &mut MetadataMap, context: Option<&TraceContext>) {
+    if let Some(context) = context {
+        let value = MetadataValue::try_from(to_traceparent(context)).expect("hex and dashes are ASCII");
         metadata.insert(TRACEPARENT, value);
     }
 }

@@ -15,6 +15,9 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Of traces alone; wins.
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 /// The network stack logs every packet it moves, and tracing it traces the export of traces without end.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,quinn=warn,quinn_proto=warn,quinn_udp=error,tonic=warn,\
                      tower=warn,rustls=warn,openraft=error,opentelemetry=warn,opentelemetry_sdk=warn,opentelemetry_otlp=warn";
@@ -27,6 +30,8 @@ pub enum TelemetryError {
     Filter { variable: &'static str, value: String, source: ParseError },
     #[error("traces cannot go to {endpoint:?}: {source}; {ENDPOINT} must be like http://host:4317, or unset")]
     Exporter { endpoint: String, source: ExporterBuildError },
+    #[error("{variable}={value:?} is not spoken here; set it to grpc, or unset it")]
+    Protocol { variable: &'static str, value: String },
     #[error("logs are set up already: {0}; call init once, first in main")]
     AlreadySet(#[from] TryInitError),
 }
@@ -64,7 +69,29 @@ fn flush(provider: &SdkTracerProvider) {
 /// Starts logging, and tracing where a collector is named. `service` is the program (`segd`), `instance` its name in
 /// the cluster (`segd-3`). Call it inside the runtime.
 pub fn init(service: &'static str, instance: &str) -> Result<TelemetryGuard, TelemetryError> {
-    init_with(service, instance, env::var(ENDPOINT).ok().filter(|endpoint| !endpoint.is_empty()))
+    init_with(service, instance, collector()?)
+}
+
+/// Whether the environment names a place for spans.
+pub fn has_collector() -> bool {
+    [TRACES_ENDPOINT, ENDPOINT].iter().any(|variable| set(variable).is_some())
+}
+
+fn set(variable: &str) -> Option<String> {
+    env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+/// Where spans go by the environment; `None`: nowhere.
+fn collector() -> Result<Option<String>, TelemetryError> {
+    let off = set("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        || set("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
+    let Some(endpoint) = set(TRACES_ENDPOINT).or_else(|| set(ENDPOINT)).filter(|_| !off) else { return Ok(None) };
+    for variable in PROTOCOLS {
+        if let Some(value) = set(variable).filter(|value| value != "grpc") {
+            return Err(TelemetryError::Protocol { variable, value });
+        }
+    }
+    Ok(Some(endpoint))
 }
 
 /// `init` with the collector given by the caller instead of the environment; `None`: no traces.
@@ -80,6 +107,9 @@ pub fn init_with(
         }
         None => None,
     };
+    if let Some(provider) = &provider {
+        opentelemetry::global::set_tracer_provider(provider.clone());
+    }
     let stderr = std::io::stderr();
     let logs = tracing_subscriber::fmt::layer().with_ansi(stderr.is_terminal()).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(logs.with_filter(filter()?)).with(traces).try_init()?;
@@ -94,7 +124,7 @@ fn provider(service: &'static str, instance: &str, endpoint: String) -> Result<S
         .build()
         .map_err(|source| TelemetryError::Exporter { endpoint, source })?;
     let resource = Resource::builder()
-        .with_service_name(service)
+        .with_service_name(set("OTEL_SERVICE_NAME").unwrap_or_else(|| service.to_owned()))
         .with_attribute(KeyValue::new("service.instance.id", instance.to_owned()))
         .build();
     // The sampler stays the SDK's: it follows the parent, and the environment for new traces.

@@ -5,6 +5,7 @@ use opentelemetry::global::{self, BoxedSpan};
 use opentelemetry::trace::{Span, SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, Tracer};
 use opentelemetry::{Context, KeyValue};
 use seam_wire::TraceContext;
+use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
 /// Name of the instrumentation, in every span.
@@ -72,11 +73,15 @@ impl Step<'_> {
     }
 }
 
-/// The wall clock's word for a moment of this process.
+/// The wall clock's word for a moment of this process. The two clocks are compared once: moments in order stay in order,
+/// however long the process waits between two looks at a clock.
 fn wall(at: Instant) -> SystemTime {
-    let now = SystemTime::now();
-    let later = at.saturating_duration_since(Instant::now());
-    now.checked_sub(at.elapsed()).map_or(now, |before| before + later)
+    static COMPARED: OnceLock<(Instant, SystemTime)> = OnceLock::new();
+    let (here, there) = *COMPARED.get_or_init(|| (Instant::now(), SystemTime::now()));
+    match at.checked_duration_since(here) {
+        Some(later) => there + later,
+        None => there.checked_sub(here - at).unwrap_or(there),
+    }
 }
 
 /// A context as it travels, if its span is sampled: only then does it.
@@ -98,4 +103,21 @@ pub(super) fn remote(parent: &TraceContext) -> Context {
         TraceState::default(),
     );
     Context::new().with_remote_span_context(remote)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A step of no length ended before it began, by what passed between two looks at two clocks.
+    #[test]
+    fn moments_keep_their_order_and_distance_on_the_wall_clock() {
+        let first = Instant::now();
+        let before = first.checked_sub(Duration::from_millis(5)).unwrap_or(first);
+        for at in [before, first, first, first + Duration::from_micros(3)].windows(2) {
+            let apart = wall(at[1]).duration_since(wall(at[0])).expect("in order");
+            assert_eq!(apart, at[1] - at[0]);
+        }
+    }
 }

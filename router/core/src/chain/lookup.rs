@@ -3,7 +3,7 @@
 use super::Chains;
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::meta::{NodeState, NodeView, SegmentState, SegmentView, TopicView};
-use seam_wire::{NodeId, Offset, RangeId, SegmentId};
+use seam_wire::{NodeId, Offset, RangeId, SegmentId, TraceContext};
 
 impl Chains {
     /// The range at `index` of the topic called `topic`. Errors: `UnknownTopic`, `UnknownRange`, or `Unavailable` while
@@ -40,6 +40,12 @@ impl Chains {
 
     pub fn segment(&self, segment: SegmentId) -> Option<&SegmentView> {
         self.segments.get(&segment)
+    }
+
+    /// The trace of the roll that `segment` is to follow, while that roll is under way.
+    pub fn trace_into(&self, segment: SegmentId) -> Option<TraceContext> {
+        let prior = self.segments.get(&segment)?.spec.prior?;
+        self.segments.get(&prior)?.trace.filter(|_| self.sealed(prior).is_none())
     }
 
     /// The only writer of `segment`, if its placement is known.

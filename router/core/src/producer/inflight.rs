@@ -3,6 +3,7 @@
 use super::{ClientStream, ProducerSeq, UpstreamId};
 use crate::Tick;
 use bytes::Bytes;
+use seam_wire::TraceContext;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a batch is.
@@ -24,11 +25,12 @@ pub(super) struct Batch {
     pub place: Place,
     /// It was on a stream that broke: a copy of it may be in the log.
     pub may_exist: bool,
+    pub trace: Option<TraceContext>,
 }
 
 impl Batch {
     pub fn new(client: ClientStream, seq: u64, producer: Option<ProducerSeq>, payload: Bytes, deadline: Tick) -> Self {
-        Batch { client, seq, producer, payload, deadline, place: Place::Waiting, may_exist: false }
+        Batch { client, seq, producer, payload, deadline, place: Place::Waiting, may_exist: false, trace: None }
     }
 }
 

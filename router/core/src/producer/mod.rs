@@ -23,7 +23,7 @@ use bytes::Bytes;
 use inflight::{Batch, Inflight, Place};
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::msg::FromSegd;
-use seam_wire::{NodeId, Offset, ProducerId, RangeId, SegmentId};
+use seam_wire::{NodeId, Offset, ProducerId, RangeId, SegmentId, TraceContext};
 use std::collections::BTreeMap;
 use stream::{Retry, Stream};
 
@@ -81,6 +81,8 @@ pub enum Input {
         payload: Bytes,
         /// When it is given up if it was not answered by then.
         deadline: Tick,
+        /// Of a sampled append; goes on with it.
+        trace: Option<TraceContext>,
     },
     /// The client's stream is over: what was never sent is dropped, what was goes on, answers lead nowhere.
     ClientGone { client: ClientStream },
@@ -115,6 +117,7 @@ pub enum Effect {
         segment: SegmentId,
         seq: u64,
         payload: Bytes,
+        trace: Option<TraceContext>,
     },
     AckClient {
         client: ClientStream,
@@ -195,9 +198,9 @@ impl RangeProducer {
     /// Takes one input; effects are appended to `out`, to be carried out in order.
     pub fn handle(&mut self, now: Tick, input: Input, chains: &Chains, out: &mut Vec<Effect>) {
         match input {
-            Input::Append { client, seq, producer, payload, deadline } => {
+            Input::Append { client, seq, producer, payload, deadline, trace } => {
                 self.counters.appends += 1;
-                self.admit(Batch::new(client, seq, producer, payload, deadline), chains, out);
+                self.admit(Batch { trace, ..Batch::new(client, seq, producer, payload, deadline) }, chains, out);
                 if self.head.is_none() {
                     self.settle(now, chains, out);
                 }

@@ -187,9 +187,9 @@ impl RangeProducer {
             stream.next_seq += 1;
             let batch = self.inflight.place(order, Place::Sent { up, seq });
             self.counters.resends += u64::from(batch.may_exist);
-            let payload = batch.payload.clone();
+            let (payload, trace) = (batch.payload.clone(), batch.trace);
             stream.sent.push_back((seq, order));
-            out.push(Effect::Send { up, segment: stream.segment, seq, payload });
+            out.push(Effect::Send { up, segment: stream.segment, seq, payload, trace });
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::state::Inherited;
 use super::{Node, Outbox, TimerKey};
+use crate::io::Effect;
 use crate::marks::Marks;
 use crate::primary::Phase;
 use crate::replica::WriteRequest;
@@ -82,6 +83,9 @@ impl Node {
             self.timers.set_if_unset(TimerKey::Stall(segment), now.after_us(self.settings.stall_patience_us));
         }
         self.dirty.insert(segment);
+        if let Some(trace) = self.trace_into(segment) {
+            out.push(Effect::Fresh { segment, trace });
+        }
         true
     }
 

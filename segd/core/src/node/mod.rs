@@ -19,6 +19,7 @@ mod settings;
 mod state;
 mod streams;
 mod timers;
+mod trace;
 mod views;
 mod write;
 
@@ -33,8 +34,8 @@ use persist::PendingWrite;
 use reports::Reports;
 use seam_wire::meta::{NodeView, SegmentView};
 use seam_wire::msg::Peer;
-use seam_wire::{Incarnation, NodeId, SegmentId, Tick, TopicId};
-use state::{AgentState, ReplicaState, Writer};
+use seam_wire::{Incarnation, NodeId, SegmentId, Tick, TopicId, TraceContext};
+use state::{AgentState, Held, ReplicaState, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use streams::Streams;
 use timers::{TimerKey, Timers};
@@ -69,6 +70,8 @@ pub struct Node {
     failed: bool,
     /// Segments whose roll, gate or commit must be looked at before `handle` returns.
     dirty: BTreeSet<SegmentId>,
+    /// The time of the input at hand, for measures.
+    now: Tick,
 }
 
 impl Node {
@@ -103,6 +106,7 @@ impl Node {
             loopback: VecDeque::new(),
             failed: false,
             dirty: BTreeSet::new(),
+            now: Tick::default(),
         }
     }
 
@@ -111,16 +115,22 @@ impl Node {
         if self.failed {
             return;
         }
+        self.now = now;
         match input {
             Input::Meta(update) => self.on_meta(now, update, out),
             Input::Registered { version } => self.on_registered(version, out),
             Input::Founded { first } => self.on_founded(now, first, out),
             Input::PeerUp(peer) => self.on_peer_up(now, peer, out),
-            Input::Peer { from, segment, msg, payload, trace: _ } => {
+            Input::Peer { from, segment, msg, payload, trace } => {
+                if trace.is_some() {
+                    self.learn_trace(segment, &msg, trace);
+                }
                 self.on_peer(now, from, segment, msg, payload, out);
             }
             Input::StreamOpen { stream, segment } => self.on_stream_open(stream, segment, out),
-            Input::Append { stream, seq, header, batch } => self.on_append(now, stream, seq, header, batch, out),
+            Input::Append { stream, seq, header, batch, trace } => {
+                self.on_append(now, Held { stream, seq, header, batch, trace }, out);
+            }
             Input::StreamClosed { stream } => self.streams.close(stream),
             Input::Persisted { token } => self.on_persisted(now, token, out),
             Input::Delivered { segment } => self.on_delivered(now, segment),
@@ -165,10 +175,23 @@ impl Node {
     }
 
     fn send(&mut self, to: NodeId, segment: SegmentId, msg: Peer, payload: Bytes, out: &mut Outbox) {
+        let trace = self.frame_trace(segment, &msg);
+        self.send_traced(to, segment, msg, payload, trace, out);
+    }
+
+    fn send_traced(
+        &mut self,
+        to: NodeId,
+        segment: SegmentId,
+        msg: Peer,
+        payload: Bytes,
+        trace: Option<TraceContext>,
+        out: &mut Outbox,
+    ) {
         if to == self.id {
             self.loopback.push_back((segment, msg, payload));
         } else {
-            out.push(Effect::Send { to, segment, msg, payload, trace: None });
+            out.push(Effect::Send { to, segment, msg, payload, trace });
         }
     }
 

@@ -33,6 +33,7 @@ impl Node {
                 return;
             }
             let replica = vacant.insert(ReplicaState::new(view.spec.clone()));
+            replica.times.assigned = Some(now);
             replica.asked_open = self.early_opens.remove(&segment);
             let writes = vec![Write::Header { spec: view.spec.clone() }];
             self.persist(segment, writes, PendingWrite::Header, out);
@@ -83,9 +84,11 @@ impl Node {
     pub(super) fn on_header_durable(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         let Some(replica) = self.replicas.get_mut(&segment) else { return };
         replica.header_durable = true;
+        let assigned = replica.times.assigned.take();
         if let Some(asker) = replica.asked_open.take() {
             self.tell(asker, segment, Peer::Opened, out);
         }
+        self.step(self.trace_into(segment), "replica.open", segment, assigned, out);
         self.on_opened(now, self.id, segment, out);
     }
 
@@ -110,8 +113,10 @@ impl Node {
         if !writer.spec.replicas.contains(&from) || !writer.machine.opened(from) {
             return;
         }
+        let made = writer.made.take();
         let report =
             Report::Ready { segment, open_on: writer.machine.open_on().collect(), incarnation: self.incarnation };
+        self.step(self.trace_into(segment), "successor.open", segment, made, out);
         self.report(now, report, out);
         self.begin_if_known(now, segment, out);
         if let Some(writer) = self.writers.get(&segment)

@@ -48,7 +48,7 @@ impl Node {
                 self.on_begin(now, from, segment, begin, out);
             }
             Peer::Begun { start: _ } => {
-                self.on_begun(now, segment);
+                self.on_begun(now, segment, out);
                 self.on_recovery_begun(segment);
             }
             Peer::SubscribeSeal { watcher } => self.on_subscribe(from, segment, watcher, out),

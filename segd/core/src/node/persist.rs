@@ -100,6 +100,8 @@ impl Node {
             self.tell(writer, segment, msg, out);
         }
         if seal {
+            let sealing = self.replicas.get_mut(&segment).and_then(|replica| replica.times.sealing.take());
+            self.step(self.trace_of(segment), "replica.seal", segment, sealing, out);
             self.push_votes(segment, out);
         }
         self.publish_if_complete(segment, out);
@@ -108,7 +110,9 @@ impl Node {
 
     fn on_promise_durable(&mut self, segment: SegmentId, epoch: Epoch, out: &mut Outbox) {
         let Some(replica) = self.replicas.get_mut(&segment) else { return };
+        let fencing = replica.times.fencing.take();
         if let Some((agent, tail)) = replica.machine.promised(epoch) {
+            self.step(self.trace_of(segment), "replica.promise", segment, fencing, out);
             self.tell(agent, segment, Peer::Promised { epoch, tail }, out);
         }
         if let Some(writer) = self.writers.get_mut(&segment) {

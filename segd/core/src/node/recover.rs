@@ -76,6 +76,7 @@ impl Node {
         match replica.machine.fence(epoch, from) {
             None => self.tell(from, segment, Peer::CannotAnswer { epoch }, out),
             Some(Raise::Persist) => {
+                replica.times.fencing = Some(self.now);
                 self.persist(segment, vec![Write::Promise(epoch)], PendingWrite::Promise { epoch }, out);
             }
             Some(Raise::Answer) => {
@@ -100,6 +101,8 @@ impl Node {
         if agent.machine.promised(from, tail).is_some() {
             agent.stats.fence_us = now.since(agent.appointed);
             agent.stats.promised = u8::try_from(agent.machine.promises()).unwrap_or(u8::MAX);
+            let appointed = agent.appointed;
+            self.step(self.trace_of(segment), "agent.fence", segment, Some(appointed), out);
         }
         self.drive_agent(now, segment, out);
     }
@@ -153,6 +156,8 @@ impl Node {
             Self::count(Counter::RecoveryDone, out);
             agent.stats.safe_us = now.since(agent.appointed);
             let (end, next, stats) = (decision.end, decision.next, agent.stats);
+            let fenced = agent.appointed.after_us(stats.fence_us);
+            self.step(self.trace_of(segment), "agent.copy", segment, Some(fenced), out);
             let report = Report::Recovered { segment, epoch, end, next, stats };
             self.report(now, report, out);
         }

@@ -96,8 +96,10 @@ impl Node {
         let start = writer.machine.start().expect("R3: only a begun segment replicates");
         let committed = writer.machine.committed().unwrap_or(start);
         let table = needs_table.then(|| self.replicas[&segment].start_table.clone());
+        let sampled = writer.sampled.range(base.plus(1)..=next.max(base.plus(1))).next().map(|(_, trace)| *trace);
         let msg = Peer::Replicate { epoch: Epoch::PRIMARY, start, base, next, committed, seal, table };
-        self.send(node, segment, msg, payload, out);
+        let trace = self.frame_trace(segment, &msg).or(sampled);
+        self.send_traced(node, segment, msg, payload, trace, out);
     }
 
     fn read_for(&mut self, segment: SegmentId, node: NodeId, from: Offset, out: &mut Outbox) {

@@ -61,7 +61,8 @@ impl Reports {
 impl Node {
     pub(super) fn report(&mut self, now: Tick, report: Report, out: &mut Outbox) {
         let id = self.report_after(now, self.settings.report_retry_us, report.clone());
-        out.push(Effect::Report { id, report });
+        let trace = self.report_trace(&report);
+        out.push(Effect::Report { id, report, trace });
     }
 
     /// Reports for the first time when `delay_us` is over, if it still matters then.
@@ -93,7 +94,8 @@ impl Node {
 
     pub(super) fn repeat_report(&mut self, now: Tick, id: ReportId, out: &mut Outbox) {
         if let Some(report) = self.reports.standing.get(&id) {
-            out.push(Effect::Report { id, report: report.clone() });
+            let trace = self.report_trace(report);
+            out.push(Effect::Report { id, report: report.clone(), trace });
             self.timers.set(TimerKey::Report(id), now.after_us(self.settings.report_retry_us));
         }
     }

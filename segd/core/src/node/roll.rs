@@ -119,10 +119,13 @@ impl Node {
         times.stats.overrun_bytes = writer.marks.over_hard_bytes();
         times.stats.bytes = writer.marks.bytes();
         times.stats.rate_bytes_per_s = writer.marks.pace(now).rate_bytes_per_s;
+        let (ready, wanted) = (times.ready, times.wanted);
         // Nothing above the end was accepted: held appends go with the streams.
         writer.held.clear();
         writer.held_bytes = 0;
         Self::count(Counter::Switched, out);
+        self.step(self.trace_of(segment), "roll.slack", segment, ready, out);
+        self.step(self.trace_of(segment), "roll.switch", segment, wanted, out);
         self.timers.cancel(TimerKey::Roll(segment));
         self.drop_report(Kind::SoftMark, segment);
         self.send_begin(now, segment, false, out);
@@ -178,11 +181,13 @@ impl Node {
         }
     }
 
-    pub(super) fn on_begun(&mut self, now: Tick, successor: SegmentId) {
+    pub(super) fn on_begun(&mut self, now: Tick, successor: SegmentId, out: &mut Outbox) {
         let Some(prior) = self.views.get(&successor).and_then(|view| view.spec.prior) else { return };
         let Some(writer) = self.writers.get_mut(&prior) else { return };
         if writer.handoff.chosen() == Some(successor) && writer.times.begun.is_none() {
             writer.times.begun = Some(now);
+            let switched = writer.times.switched;
+            self.step(self.trace_of(prior), "roll.begin", prior, switched, out);
             self.timers.cancel(TimerKey::Begin(prior));
         }
     }
@@ -194,7 +199,8 @@ impl Node {
             return;
         }
         writer.times.ready = Some(now);
-        if let Some(announced) = writer.times.announced {
+        let announced = writer.times.announced;
+        if let Some(announced) = announced {
             let latency = now.since(announced);
             writer.times.stats.announce_to_ready_us = latency;
             writer.marks.observe_roll_latency(latency);
@@ -204,6 +210,7 @@ impl Node {
         let snapshot = table.snapshot();
         writer.tables_sent.insert(successor, table);
         self.drop_report(Kind::SoftMark, prior);
+        self.step(self.trace_of(prior), "roll.announce", prior, announced, out);
         let to = self.views[&successor].spec.primary();
         self.tell(to, successor, Peer::Table { prior, end, snapshot }, out);
         self.ping(now, prior, out);
@@ -268,6 +275,7 @@ impl Node {
         {
             self.persist(segment, vec![Write::Decided(decision)], PendingWrite::Decided, out);
         }
+        self.step(self.trace_of(segment), "roll.seal", segment, Some(switched), out);
         let report = Report::Sealed { segment, start, end: decision.end, next: decision.next, stats };
         self.report_after(now, self.settings.record_delay_us, report);
     }

@@ -13,7 +13,7 @@ use seam_wire::meta::{RollReason, SegmentSpec};
 use seam_wire::msg::{Pace, SealEntry};
 use seam_wire::report::{AgentStats, GateStats, RollStats};
 use seam_wire::table::TableSnapshot;
-use seam_wire::{NodeId, Offset, SegmentId, Tick};
+use seam_wire::{NodeId, Offset, SegmentId, Tick, TraceContext};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A replica as its disk has it at a restart. `table` covers everything below `state.durable_end`.
@@ -46,6 +46,15 @@ pub(super) struct ReplicaState {
     pub table: ProducerTable,
     /// The committed bound its writer told it.
     pub committed: Offset,
+    pub times: ReplicaTimes,
+}
+
+/// When steps of this replica began, for the trace of its roll.
+#[derive(Debug, Default)]
+pub(super) struct ReplicaTimes {
+    pub assigned: Option<Tick>,
+    pub sealing: Option<Tick>,
+    pub fencing: Option<Tick>,
 }
 
 impl ReplicaState {
@@ -58,6 +67,7 @@ impl ReplicaState {
             start_table: TableSnapshot::default(),
             table: ProducerTable::default(),
             committed: Offset(0),
+            times: ReplicaTimes::default(),
         }
     }
 
@@ -70,6 +80,7 @@ impl ReplicaState {
             start_table: replica.start_table,
             table: replica.table,
             committed: replica.state.start.unwrap_or_default(),
+            times: ReplicaTimes::default(),
         }
     }
 
@@ -115,6 +126,8 @@ pub(super) struct Held {
     pub seq: u64,
     pub header: BatchHeader,
     pub batch: Bytes,
+    /// Of a sampled append.
+    pub trace: Option<TraceContext>,
 }
 
 /// When the steps of this segment's roll happened, on this node's clock.
@@ -197,6 +210,10 @@ pub(super) struct Writer {
     /// What metad was told of this segment's first moments.
     pub gate_reported: Option<GateStats>,
     pub first: FirstMoments,
+    /// When this node was told to be its primary, until it is ready.
+    pub made: Option<Tick>,
+    /// Traces of sampled appends by their end, until they are committed.
+    pub sampled: BTreeMap<Offset, TraceContext>,
     pub decided_handled: bool,
 }
 
@@ -227,6 +244,8 @@ impl Writer {
             last_commit_seen: None,
             gate_reported: None,
             first: FirstMoments::default(),
+            made: Some(now),
+            sampled: BTreeMap::new(),
             decided_handled: false,
         }
     }

@@ -60,7 +60,7 @@ impl Node {
     pub(super) fn on_stream_open(&mut self, stream: StreamId, segment: SegmentId, out: &mut Outbox) {
         self.streams.open(stream, segment);
         if self.writers.contains_key(&segment) {
-            out.push(Effect::Reply { stream, reply: FromSegd::AppendOpened });
+            out.push(Effect::Reply { stream, reply: FromSegd::AppendOpened, trace: None });
             self.redirect_if_over(segment, stream, out);
             return;
         }
@@ -101,12 +101,13 @@ impl Node {
         }
         state.moved = true;
         let accepted_through = state.accepted_through;
-        out.push(Effect::Reply { stream, reply: FromSegd::Moved { next, start, accepted_through } });
+        let trace = self.trace_into(next);
+        out.push(Effect::Reply { stream, reply: FromSegd::Moved { next, start, accepted_through }, trace });
     }
 
     fn refuse_stream(&mut self, stream: StreamId, segment: SegmentId, out: &mut Outbox) {
         if let Some((next, start)) = self.known_move(segment) {
-            out.push(Effect::Reply { stream, reply: FromSegd::AppendOpened });
+            out.push(Effect::Reply { stream, reply: FromSegd::AppendOpened, trace: None });
             self.move_stream(stream, next, start, out);
             return;
         }
@@ -121,7 +122,7 @@ impl Node {
             ),
         };
         self.streams.close(stream);
-        out.push(Effect::Reply { stream, reply: FromSegd::Error { error } });
+        out.push(Effect::Reply { stream, reply: FromSegd::Error { error }, trace: None });
         out.push(Effect::CloseStream { stream });
     }
 }

@@ -149,7 +149,7 @@ impl Node {
             }
             let unacked = writer.unacked.pop_front().expect("R1: a front was just seen");
             let reply = seam_wire::msg::FromSegd::AppendAck { seq: unacked.seq, base_offset: unacked.base };
-            out.push(Effect::Reply { stream: unacked.stream, reply });
+            out.push(Effect::Reply { stream: unacked.stream, reply, trace: None });
         }
         writer.unacked.clear();
         writer.duplicates.clear();

@@ -16,7 +16,8 @@ use seam_wire::batch::{self, BatchHeader};
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::msg::{FromSegd, Peer};
 use seam_wire::report::Report;
-use seam_wire::{Epoch, Offset, SegmentId, Tick};
+use seam_wire::{Epoch, Offset, SegmentId, Tick, TraceContext};
+use std::collections::BTreeSet;
 
 /// A batch's claim to a place among its producer's.
 pub fn claim(header: &BatchHeader) -> Option<Claim> {
@@ -25,31 +26,23 @@ pub fn claim(header: &BatchHeader) -> Option<Claim> {
 }
 
 impl Node {
-    pub(super) fn on_append(
-        &mut self,
-        now: Tick,
-        stream: StreamId,
-        seq: u64,
-        header: BatchHeader,
-        batch: Bytes,
-        out: &mut Outbox,
-    ) {
-        let Some(state) = self.streams.get_mut(stream) else { return };
+    pub(super) fn on_append(&mut self, now: Tick, append: Held, out: &mut Outbox) {
+        let Some(state) = self.streams.get_mut(append.stream) else { return };
         if state.moved {
             return; // It was told where the head is; what follows belongs there.
         }
         let segment = state.segment;
         let Some(writer) = self.writers.get_mut(&segment) else { return };
         match writer.machine.phase() {
-            Phase::Opening | Phase::Ready => self.hold(segment, Held { stream, seq, header, batch }, out),
+            Phase::Opening | Phase::Ready => self.hold(segment, append, out),
             Phase::Open => {
                 if !writer.held.is_empty() || writer.marks.want(now) == Want::Hold {
                     writer.times.stats.appends_waited += 1;
                     Self::count(Counter::AppendsWaited, out);
-                    self.hold(segment, Held { stream, seq, header, batch }, out);
+                    self.hold(segment, append, out);
                     self.dirty.insert(segment);
                 } else {
-                    self.take(now, segment, Held { stream, seq, header, batch }, out);
+                    self.take(now, segment, append, out);
                 }
             }
             // Chosen its end, and this stream was opened before: `Moved` is on its way. Over: the decision will tell.
@@ -83,7 +76,7 @@ impl Node {
     }
 
     fn take(&mut self, now: Tick, segment: SegmentId, held: Held, out: &mut Outbox) {
-        let Held { stream, seq, header, batch } = held;
+        let Held { stream, seq, header, batch, trace } = held;
         let limit = self.settings.unacked_bytes;
         let writer = &self.writers[&segment];
         if writer.unacked_bytes + batch.len() > limit {
@@ -94,7 +87,7 @@ impl Node {
         let claim = claim(&header);
         let verdict = claim.map_or(Verdict::New, |claim| self.replicas[&segment].table.judge(&claim));
         match verdict {
-            Verdict::New => self.accept_new(now, segment, (stream, seq), &header, batch, out),
+            Verdict::New => self.accept_new(now, segment, (stream, seq), &header, (batch, trace), out),
             Verdict::Duplicate { base_offset } => {
                 let end = base_offset.plus(u64::from(header.record_count));
                 self.answer_duplicate(segment, (stream, seq), base_offset, end, out);
@@ -115,7 +108,7 @@ impl Node {
     fn answer_error(&mut self, stream: StreamId, seq: u64, error: WireError, counter: Counter, out: &mut Outbox) {
         self.streams.accepted(stream, seq);
         Self::count(counter, out);
-        out.push(Effect::Reply { stream, reply: FromSegd::AppendError { seq, error } });
+        out.push(Effect::Reply { stream, reply: FromSegd::AppendError { seq, error }, trace: None });
     }
 
     /// R14: no duplicate is answered before its original is committed.
@@ -133,7 +126,7 @@ impl Node {
         let committed = writer.machine.committed().unwrap_or_default();
         let decided_before = writer.machine.gate().is_open();
         if (decided_before && end <= committed) || traps::active(Trap::P2EarlyDuplicate) {
-            out.push(Effect::Reply { stream, reply: FromSegd::AppendAck { seq, base_offset } });
+            out.push(Effect::Reply { stream, reply: FromSegd::AppendAck { seq, base_offset }, trace: None });
         } else {
             writer.duplicates.insert((end, stream, seq), base_offset);
         }
@@ -145,7 +138,7 @@ impl Node {
         segment: SegmentId,
         (stream, seq): (StreamId, u64),
         header: &BatchHeader,
-        batch: Bytes,
+        (batch, trace): (Bytes, Option<TraceContext>),
         out: &mut Outbox,
     ) {
         let writer = self.writers.get_mut(&segment).expect("R2: only a writer assigns");
@@ -154,6 +147,7 @@ impl Node {
         let batch = batch::stamped(batch, base).expect("the shell parsed this header");
         writer.first.append.get_or_insert(now);
         writer.marks.appended(now, batch.len() as u64, u64::from(header.record_count));
+        writer.sampled.extend(trace.map(|trace| (next, trace)));
         writer.unacked_bytes += batch.len();
         writer.unacked.push_back(Unacked { end: next, base, stream, seq, bytes: batch.len() });
         writer.recent_bytes += batch.len();
@@ -197,6 +191,9 @@ impl Node {
         }
         match replica.machine.accept(request) {
             Accept::Write { binds_start, from, to, seal } => {
+                if seal.is_some() {
+                    replica.times.sealing = Some(self.now);
+                }
                 let mut writes = Vec::new();
                 if binds_start {
                     let table = table.unwrap_or_default();
@@ -235,13 +232,15 @@ impl Node {
 
     /// Acks and shows what has become committed; acts on the segment's own decision.
     pub(super) fn drive_commit(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
-        let Some(writer) = self.writers.get_mut(&segment) else { return };
+        let Some(writer) = self.writers.get(&segment) else { return };
+        let trace = if writer.first.commit.is_none() { self.trace_into(segment) } else { None };
+        let writer = self.writers.get_mut(&segment).expect("R4: it was just seen");
         if writer.machine.phase() == Phase::Over {
             return;
         }
         let Some(committed) = writer.machine.committed() else { return };
         if writer.machine.gate().is_open() {
-            ack_through(writer, committed, out);
+            ack_through(writer, committed, trace, out);
             writer.first.gate_opened.get_or_insert(now);
             if Some(committed) > writer.machine.start() {
                 writer.first.commit.get_or_insert(now);
@@ -264,12 +263,23 @@ impl Node {
     fn report_gate(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         let writer = self.writers.get_mut(&segment).expect("R4: its commit is being driven");
         let Some(gate) = writer.first.stats() else { return };
+        let (first, before) = (writer.first, writer.gate_reported);
         if writer.gate_reported == Some(gate) || writer.spec.prior.is_none() {
             return;
         }
         if writer.gate_reported.replace(gate).is_none() {
             Self::count(Counter::GateOpened, out);
             self.timers.cancel(TimerKey::Subscribe(segment));
+        }
+        let trace = self.trace_into(segment);
+        if before.is_none() {
+            self.step(trace, "successor.gate", segment, first.begun, out);
+        }
+        if before.is_none_or(|told| told.first_commit_us.is_none()) && first.commit.is_some() {
+            self.step(trace, "successor.first_commit", segment, first.append.max(first.begun), out);
+        }
+        if before.is_none_or(|told| told.first_delivery_us.is_none()) && first.delivery.is_some() {
+            self.step(trace, "successor.first_delivery", segment, first.commit, out);
         }
         self.report_after(now, self.settings.measures_delay_us, Report::GateOpened { segment, gate });
     }
@@ -283,7 +293,12 @@ impl Node {
     }
 }
 
-fn ack_through(writer: &mut Writer, committed: Offset, out: &mut Outbox) {
+/// `first`: the trace of the roll whose first acks these are; the first one on each stream carries it.
+fn ack_through(writer: &mut Writer, committed: Offset, first: Option<TraceContext>, out: &mut Outbox) {
+    let mut told = BTreeSet::new();
+    if !writer.sampled.is_empty() {
+        writer.sampled = writer.sampled.split_off(&committed.plus(1));
+    }
     while let Some(unacked) = writer.unacked.front() {
         if unacked.end > committed {
             break;
@@ -291,14 +306,16 @@ fn ack_through(writer: &mut Writer, committed: Offset, out: &mut Outbox) {
         let unacked = writer.unacked.pop_front().expect("R1: a front was just seen");
         writer.unacked_bytes -= unacked.bytes;
         let reply = FromSegd::AppendAck { seq: unacked.seq, base_offset: unacked.base };
-        out.push(Effect::Reply { stream: unacked.stream, reply });
+        let trace = first.filter(|_| told.insert(unacked.stream));
+        out.push(Effect::Reply { stream: unacked.stream, reply, trace });
     }
     while let Some((&(end, stream, seq), &base_offset)) = writer.duplicates.first_key_value() {
         if end > committed {
             break;
         }
         writer.duplicates.pop_first();
-        out.push(Effect::Reply { stream, reply: FromSegd::AppendAck { seq, base_offset } });
+        let trace = first.filter(|_| told.insert(stream));
+        out.push(Effect::Reply { stream, reply: FromSegd::AppendAck { seq, base_offset }, trace });
     }
 }
 
