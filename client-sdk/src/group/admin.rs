@@ -259,7 +259,7 @@ impl Groups {
             }
             // Silence is what is waited for here.
             if let Ok(stepped) = timeout_at(Instant::now() + GLANCE, reading.step(self.deadline())).await {
-                drop(stepped?);
+                stepped?;
             }
         }
     }

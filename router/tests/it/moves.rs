@@ -199,3 +199,19 @@ async fn a_finished_producer_gets_its_last_answers() {
     assert!(matches!(hear(&mut reader).await.msg, FromRouter::AppendAck { seq: 0, .. }));
     assert!(reader.read::<FromRouter>().await.unwrap().is_none(), "then the stream ends");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tail_on_a_stuck_stream_is_served_from_another_and_counted() {
+    let mut world = World::start(Limits { tail_silence_ms: 50, tail_stall_ms: 200, ..Limits::default() }).await;
+    let mut tail = world.tail(TailFrom::Earliest, true).await;
+    assert!(matches!(hear(&mut tail).await.msg, FromRouter::TailOpened { start: Offset(0), .. }));
+    let (mut writer, mut reader) = world.produce().await;
+    append(&mut writer, 0, batch(2, 100, Some(0))).await;
+    assert!(matches!(hear(&mut reader).await.msg, FromRouter::AppendAck { .. }));
+    assert!(matches!(hear(&mut tail).await.msg, FromRouter::Records { next: Offset(2) }));
+    world.cluster.deafen_tails();
+    append(&mut writer, 1, batch(2, 100, Some(2))).await;
+    assert!(matches!(hear(&mut reader).await.msg, FromRouter::AppendAck { .. }));
+    assert!(matches!(hear(&mut tail).await.msg, FromRouter::Records { next: Offset(4) }));
+    assert!(world.metric("tail_stuck").await >= 1.0);
+}

@@ -33,6 +33,8 @@ struct State {
     /// Where a producer's batches are, for its retries.
     known: BTreeMap<(ProducerId, i32), u64>,
     tails_opened: u64,
+    /// So many of the tails opened first bring nothing more, and say nothing.
+    deaf: u64,
     appends_opened: BTreeSet<u64>,
     connections: Vec<Connection>,
 }
@@ -91,6 +93,11 @@ impl Cluster {
 
     pub fn tails_opened(&self) -> u64 {
         self.state.lock().tails_opened
+    }
+
+    /// The tails there are bring nothing more; later ones do.
+    pub fn deafen_tails(&self) {
+        self.change(|state| state.deaf = state.tails_opened);
     }
 
     pub fn has_append_stream(&self, segment: u64) -> bool {
@@ -208,7 +215,10 @@ fn take(cluster: &Cluster, segment: u64, payload: Bytes) -> u64 {
 }
 
 async fn tail(cluster: Cluster, segment: u64, from: Option<u64>, mut writer: FrameWriter) {
-    cluster.change(|state| state.tails_opened += 1);
+    let nth = cluster.change(|state| {
+        state.tails_opened += 1;
+        state.tails_opened
+    });
     let start = cluster.state.lock().segments.get(&segment).map(|seg| seg.start);
     let Some(start) = start else {
         let error = WireError::retry(ErrorCode::UnknownSegment, "not here");
@@ -224,7 +234,11 @@ async fn tail(cluster: Cluster, segment: u64, from: Option<u64>, mut writer: Fra
             let seg = &state.segments[&segment];
             at = at.or(seg.start);
             let above = |batch: &&Bytes| at.is_some_and(|at| BatchHeader::parse(batch).unwrap().next_offset().0 > at);
-            (seg.batches.iter().find(above).cloned(), seg.end, seg.next)
+            if nth <= state.deaf {
+                (None, seg.end, None)
+            } else {
+                (seg.batches.iter().find(above).cloned(), seg.end, seg.next)
+            }
         };
         if let Some(batch) = batch {
             let next = BatchHeader::parse(&batch).unwrap().next_offset();
