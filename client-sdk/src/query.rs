@@ -98,9 +98,11 @@ async fn ask(
 }
 
 /// How many ranges a topic has: from metad, or, when metad does not answer, found out from a router, since producing and
-/// consuming go on without metad.
+/// consuming go on without metad. However many are asked, it ends within `request_timeout_ms`.
 pub(crate) async fn ranges(client: &Client, topic: &str) -> Result<u32, Error> {
-    let metad_timeout = client.request_timeout().min(ATTEMPT);
+    let deadline = Instant::now() + client.request_timeout();
+    // Half of the time is left for the routers.
+    let metad_timeout = (client.request_timeout() / 2).min(ATTEMPT);
     let asked = tokio::time::timeout(metad_timeout, client.admin().describe_topic(topic)).await;
     let why = match asked {
         Ok(Ok(info)) => return Ok(info.config.ranges),
@@ -109,15 +111,16 @@ pub(crate) async fn ranges(client: &Client, topic: &str) -> Result<u32, Error> {
         Err(_) => format!("no answer within {} ms", metad_timeout.as_millis()),
     };
     tracing::info!(%topic, %why, "metad does not say how many ranges the topic has; asking a router");
-    let probed = probe(client, topic).await;
+    let probed = probe(client, topic, deadline).await;
     probed.map_err(|source| Error::Request { what: format!("find topic {topic:?} (metad: {why})"), source })
 }
 
 /// The number of ranges, by asking for their offsets: doubling, then halving the gap.
-async fn probe(client: &Client, topic: &str) -> Result<u32, WireError> {
+async fn probe(client: &Client, topic: &str, deadline: Instant) -> Result<u32, WireError> {
     let exists = async |range: u32| {
         let patience = if range == 0 { UNKNOWN_PATIENCE } else { Duration::ZERO };
-        match offsets(client.inner.lane()?, topic, range, client.request_timeout(), patience).await {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match offsets(client.inner.lane()?, topic, range, left, patience).await {
             Ok(_) => Ok(true),
             Err(error) if error.code == ErrorCode::UnknownRange => Ok(false),
             Err(error) => Err(error),

@@ -24,7 +24,7 @@ pub struct TailSettings {
     pub silence_max_us: u64,
     /// When records wait, what is under way has so long to come.
     pub stuck_us: u64,
-    /// Give up when nothing came for so long and no tail is open; `None`: never.
+    /// Give up when no record came for so long since something first failed; `None`: never.
     pub give_up_us: Option<u64>,
 }
 
@@ -227,7 +227,10 @@ impl Tail {
         self.state = State::Open;
         self.silence = Silence::new(now, &self.settings);
         self.unknown_since = None;
-        self.cut_off_since = None;
+        // A tail that must come to an end has not heard anything yet: a router may open it and be silent, time and again.
+        if self.settings.give_up_us.is_none() {
+            self.cut_off_since = None;
+        }
     }
 
     fn on_batch(&mut self, now: Tick, base: Offset, next: Offset, out: &mut Vec<TailEffect>) {
@@ -239,6 +242,7 @@ impl Tail {
         }
         self.tries = 0;
         self.silence = Silence::new(now, &self.settings);
+        self.cut_off_since = None;
         if next > expected {
             // T1: nothing below `expected`, nothing skipped.
             self.next = Some(next);

@@ -93,7 +93,8 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Whether to wait for new records. `false`: the stream ends at the committed end found at its opening. Default true.
+    /// Whether to wait for new records. `false`: the stream ends at the committed end found at its opening, or, when no
+    /// record comes, with `Unavailable` within twice `request_timeout_ms`. Default true.
     pub fn follow(mut self, follow: bool) -> Self {
         self.settings.follow = follow;
         self

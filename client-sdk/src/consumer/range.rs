@@ -21,6 +21,10 @@ use std::time::{Duration, Instant};
 
 /// How long a router may take to open a tail, dialing it included.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A tail that does not follow always has something to come: a router that is silent for so long is left for another.
+const SILENCE: Duration = Duration::from_secs(4);
+/// Attempts that fit into the time after which such a tail gives up.
+const ATTEMPTS: u64 = 4;
 
 /// What is handed on of a batch.
 #[derive(Debug)]
@@ -64,6 +68,8 @@ pub(crate) struct RangeTail {
     /// The batch the machine is asked about.
     chunk: Option<Chunk>,
     last_generation: Option<u64>,
+    /// What one opening, and one silence, may take where an end is wanted.
+    attempt: Option<Duration>,
     /// Counts for the client.
     stuck: Arc<AtomicU64>,
     over: bool,
@@ -90,6 +96,7 @@ impl RangeTail {
             source: None,
             chunk: None,
             last_generation: None,
+            attempt: from.machine.give_up_us.map(|us| Duration::from_micros(us / ATTEMPTS).min(SILENCE)),
             over: false,
         };
         tail.input(TailInput::Start);
@@ -166,10 +173,18 @@ impl RangeTail {
                 None => std::future::pending().await,
             }
         };
+        let attempt = self.attempt;
+        let overdue = async {
+            match attempt {
+                Some(attempt) => tokio::time::sleep(attempt).await,
+                None => std::future::pending().await,
+            }
+        };
         let read = tokio::select! {
             biased;
             read = source.reader.read::<FromRouter>() => read,
             () = silence => return self.input(TailInput::Tick),
+            () = overdue => return self.broken("it has more to send and is silent"),
         };
         match read {
             Ok(Some(frame)) => self.on_frame(frame),
@@ -226,8 +241,9 @@ impl RangeTail {
         self.source = None;
         let avoid = self.last_generation.filter(|_| elsewhere);
         let hello = ToRouter::TailOpen { topic: self.topic.clone(), range_index: self.index, from, follow };
+        let timeout = self.attempt.unwrap_or(OPEN_TIMEOUT);
         let opened =
-            tokio::time::timeout(OPEN_TIMEOUT, open(&self.lane, avoid, hello, &mut self.last_generation)).await;
+            tokio::time::timeout(timeout, open(&self.lane, avoid, hello, &mut self.last_generation)).await;
         match opened {
             Ok(Ok((source, start))) => {
                 self.source = Some(source);
@@ -237,7 +253,7 @@ impl RangeTail {
                 tracing::debug!(topic = %self.topic, range = self.index, %error, "no tail");
                 self.input(TailInput::Refused { error });
             }
-            Err(_) => self.broken(&format!("it did not open the tail within {} s", OPEN_TIMEOUT.as_secs())),
+            Err(_) => self.broken(&format!("it did not open the tail within {} ms", timeout.as_millis())),
         }
     }
 }

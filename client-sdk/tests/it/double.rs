@@ -61,6 +61,30 @@ pub enum TailFate {
     Repeated,
 }
 
+/// Where in a conversation a router or metad can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// It was asked to open a produce stream.
+    ProduceOpen,
+    /// A produce stream is open and an append has come.
+    Append,
+    TailOpen,
+    /// A tail is open and a batch is due.
+    Tail,
+    Offsets,
+    Metad,
+}
+
+/// What it does there, whenever it comes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Says nothing, and keeps everything open.
+    Swallow,
+    Delay(Duration),
+    /// The connection breaks. (metad: the call fails.)
+    Die,
+}
+
 /// Decides by the count of appends, or of batches served, of the whole cluster.
 pub struct Plan {
     pub append: Mutex<Box<dyn FnMut(u64) -> Fate + Send>>,
@@ -69,6 +93,13 @@ pub struct Plan {
     served: AtomicU64,
     /// Routers do not know the topic.
     pub unaware: AtomicBool,
+    pub wrong: Mutex<Vec<(At, How)>>,
+}
+
+impl Plan {
+    fn how(&self, at: At) -> Option<How> {
+        self.wrong.lock().iter().find(|(there, _)| *there == at).map(|(_, how)| *how)
+    }
 }
 
 impl Default for Plan {
@@ -79,6 +110,7 @@ impl Default for Plan {
             appends: AtomicU64::new(0),
             served: AtomicU64::new(0),
             unaware: AtomicBool::new(false),
+            wrong: Mutex::default(),
         }
     }
 }
@@ -122,11 +154,11 @@ impl Cluster {
         let tls = TlsMaterial::load(&ca.paths("metad-1")).unwrap();
         let server = GrpcServer::bind("127.0.0.1:0".parse().unwrap(), &tls, GrpcConfig::default()).await.unwrap();
         let metad = server.local_addr().unwrap();
-        let groups = Arc::<Groups>::default();
-        let service = AdminServer::new(MetadDouble { ranges: ranges.len() as u32, groups: Arc::clone(&groups) });
+        let (groups, plan) = (Arc::<Groups>::default(), Arc::<Plan>::default());
+        let (count, asked, planned) = (ranges.len() as u32, Arc::clone(&groups), Arc::clone(&plan));
+        let service = AdminServer::new(MetadDouble { ranges: count, groups: asked, plan: planned });
         let routes = tonic::service::Routes::new(service);
         let metad_task = tokio::spawn(async move { server.serve(routes, std::future::pending()).await.unwrap() });
-        let plan = Arc::default();
         let mut cluster = Cluster { ca, dir, ranges, plan, groups, routers: Vec::new(), metad, metad_task };
         for id in 1..=routers {
             let name = format!("router-{id}");
@@ -233,7 +265,14 @@ impl Stream {
             let _ = sender.send(Frame::new(FromRouter::Error { error })).await;
             return;
         }
-        self.answer(hello, reader, sender).await;
+        let at = match &hello.msg {
+            ToRouter::ProduceOpen { .. } | ToRouter::Append { .. } => At::ProduceOpen,
+            ToRouter::TailOpen { .. } => At::TailOpen,
+            ToRouter::Offsets { .. } => At::Offsets,
+        };
+        if self.goes_on(at, &sender).await {
+            self.answer(hello, reader, sender).await;
+        }
     }
 
     async fn answer(self, hello: Frame<ToRouter>, reader: FrameReader, sender: Sender) {
@@ -246,6 +285,25 @@ impl Stream {
                 let _ = sender.send(Frame::new(msg)).await;
             }
             ToRouter::Append { .. } => unreachable!("refused above"),
+        }
+    }
+
+    /// Goes wrong as planned. False: there is nothing more to say.
+    async fn goes_on(&self, at: At, sender: &Sender) -> bool {
+        match self.plan.how(at) {
+            None => true,
+            Some(How::Delay(delay)) => {
+                tokio::time::sleep(delay).await;
+                true
+            }
+            Some(How::Swallow) => {
+                let _ = sender.closed().await;
+                false
+            }
+            Some(How::Die) => {
+                quic::close(&self.connection, quic::code::SHUTDOWN, "on purpose");
+                false
+            }
         }
     }
 
@@ -265,6 +323,9 @@ impl Stream {
             let ToRouter::Append { seq } = frame.msg else { panic!("{:?} on a produce stream", frame.msg) };
             assert_eq!(seq, expected_seq, "sequences of a stream count from 0");
             expected_seq += 1;
+            if !self.goes_on(At::Append, &sender).await {
+                return;
+            }
             let count = self.plan.appends.fetch_add(1, Ordering::Relaxed);
             let fate = (self.plan.append.lock())(count);
             let Some(answer) = self.append(index, seq, &frame.payload, fate) else { continue };
@@ -320,6 +381,9 @@ impl Stream {
         loop {
             let limit = if follow { *end.borrow_and_update() } else { found };
             while next < limit {
+                if !self.goes_on(At::Tail, &sender).await {
+                    return;
+                }
                 let mut batch = log.batch_at(next).unwrap();
                 let mut copies = 1;
                 let count = self.plan.served.fetch_add(1, Ordering::Relaxed);
@@ -366,9 +430,23 @@ impl Stream {
 struct MetadDouble {
     ranges: u32,
     groups: Arc<Groups>,
+    plan: Arc<Plan>,
 }
 
 impl MetadDouble {
+    /// Goes wrong as planned.
+    async fn goes_on(&self) -> Result<(), Status> {
+        match self.plan.how(At::Metad) {
+            None => Ok(()),
+            Some(How::Delay(delay)) => {
+                tokio::time::sleep(delay).await;
+                Ok(())
+            }
+            Some(How::Swallow) => std::future::pending().await,
+            Some(How::Die) => Err(Status::unavailable("on purpose")),
+        }
+    }
+
     fn topic(&self, name: String) -> rpc::TopicInfo {
         let config = rpc::TopicConfig {
             ranges: self.ranges,
@@ -401,6 +479,7 @@ fn not_here<T>() -> Result<Response<T>, Status> {
 #[tonic::async_trait]
 impl Admin for MetadDouble {
     async fn create_topic(&self, asked: Request<rpc::CreateTopicRequest>) -> Result<Response<rpc::TopicInfo>, Status> {
+        self.goes_on().await?;
         let rpc::CreateTopicRequest { name, config } = asked.into_inner();
         if name == TOPIC {
             return Err(Status::already_exists(format!("topic {name:?} exists")));
@@ -415,6 +494,7 @@ impl Admin for MetadDouble {
         &self,
         asked: Request<rpc::DescribeTopicRequest>,
     ) -> Result<Response<rpc::TopicInfo>, Status> {
+        self.goes_on().await?;
         let name = asked.into_inner().name;
         if name == TOPIC {
             Ok(Response::new(self.topic(name)))
@@ -429,11 +509,13 @@ impl Admin for MetadDouble {
         &self,
         _: Request<rpc::ListTopicsRequest>,
     ) -> Result<Response<rpc::ListTopicsResponse>, Status> {
+        self.goes_on().await?;
         let topics = vec![self.topic("b".to_owned()), self.topic("a".to_owned())];
         Ok(Response::new(rpc::ListTopicsResponse { topics }))
     }
 
     async fn status(&self, _: Request<rpc::StatusRequest>) -> Result<Response<rpc::StatusResponse>, Status> {
+        self.goes_on().await?;
         let (name, leader) = ("metad-1".to_owned(), "metad-1".to_owned());
         Ok(Response::new(rpc::StatusResponse { name, leader, term: 3, version: 8, ..Default::default() }))
     }

@@ -4,6 +4,7 @@
 
 mod admin;
 mod consume;
+mod deadlines;
 mod double;
 mod faults;
 mod groups;
