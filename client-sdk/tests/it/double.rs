@@ -44,6 +44,8 @@ pub enum Fate {
     Ignored,
     /// Written, and nothing said.
     WrittenSilently,
+    /// It is still under way: kept aside, for the test to let it arrive.
+    UnderWay,
 }
 
 /// What a router does to a tail.
@@ -94,6 +96,7 @@ pub struct Plan {
     /// Routers do not know the topic.
     pub unaware: AtomicBool,
     pub wrong: Mutex<Vec<(At, How)>>,
+    pub under_way: Mutex<Vec<Bytes>>,
 }
 
 impl Plan {
@@ -111,6 +114,7 @@ impl Default for Plan {
             served: AtomicU64::new(0),
             unaware: AtomicBool::new(false),
             wrong: Mutex::default(),
+            under_way: Mutex::default(),
         }
     }
 }
@@ -354,6 +358,10 @@ impl Stream {
                 return None;
             }
             Fate::Ignored => return None,
+            Fate::UnderWay => {
+                self.plan.under_way.lock().push(payload.clone());
+                return None;
+            }
             Fate::WrittenSilently => {
                 let _ = log.append(payload);
                 return None;

@@ -85,6 +85,29 @@ async fn a_silent_cluster_ends_every_record_within_its_deadline_and_the_next_epo
     assert_eq!(cluster.ranges[0].epochs(), [1]);
 }
 
+/// What is in doubt stays in doubt, and is written at most once, whenever its copy arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_arrives_late_is_written_before_the_next_epoch_or_never() {
+    for before in [true, false] {
+        let cluster = Cluster::start(1, 1).await;
+        cluster.on_append(|count| if count == 0 { Fate::UnderWay } else { Fate::Written });
+        let builder = cluster.client().producer(TOPIC).linger(Duration::ZERO).deadline(Duration::from_millis(500));
+        let producer = builder.build().await.unwrap();
+        let error = producer.send(Record::new("late")).await.unwrap().await.unwrap_err();
+        assert_eq!(error.certainty, Certainty::Indeterminate, "{error}");
+        let late = cluster.plan.under_way.lock().pop().unwrap();
+        if before {
+            cluster.ranges[0].append(&late).unwrap();
+        }
+        producer.send(Record::new("after")).await.unwrap().await.unwrap();
+        let again = cluster.ranges[0].append(&late).unwrap_err();
+        assert_eq!((again.code, again.certainty), (ErrorCode::ProducerFenced, Certainty::Definite), "{again}");
+        let written: &[&str] = if before { &["late", "after"] } else { &["after"] };
+        assert_eq!(cluster.ranges[0].values(), written);
+        assert_eq!(cluster.ranges[0].epochs(), [1]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_always_refused_certainly_did_not_happen() {
     let cluster = Cluster::start(1, 1).await;
