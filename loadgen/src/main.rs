@@ -2,17 +2,20 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use loadgen::cli::{BenchArgs, Cli, ClusterArgs, Command, PageArgs, ReplayArgs, RollArgs, RttArg};
+use loadgen::cli::{BenchArgs, Cli, ClusterArgs, Command, PageArgs, ReplayArgs, RollArgs, RttArg, VerifyArgs};
+use loadgen::clock::Clock;
 use loadgen::commands::roll::RoundTrips;
-use loadgen::commands::{all_hold, bench, replay, roll};
+use loadgen::commands::{all_hold, bench, replay, roll, verify};
 use loadgen::report::contract::{Environment, Report};
-use loadgen::report::table;
+use loadgen::report::{table, verify_table};
 use loadgen::rtt::RttFile;
 use loadgen::seam::Seam;
+use loadgen::verify::faults::Dev;
 use loadgen::{environment, html};
 use seamlog::telemetry;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -85,6 +88,7 @@ async fn dispatch(cli: Cli) -> Result<bool> {
         Command::Roll(args) => run_roll(args).await,
         Command::Bench(args) => run_bench(args).await,
         Command::Replay(args) => run_replay(args).await,
+        Command::Verify(args) => run_verify(args).await,
         Command::Page(args) => run_page(&args),
     }
 }
@@ -94,6 +98,7 @@ struct Reached {
     seam: Seam,
     environment: Environment,
     rtt_file: Option<PathBuf>,
+    dev_dir: Option<PathBuf>,
 }
 
 fn reach(args: &ClusterArgs) -> Result<Reached> {
@@ -101,11 +106,11 @@ fn reach(args: &ClusterArgs) -> Result<Reached> {
     let config = seamlog::ClientConfig::load(&args.config).with_context(remedy)?;
     let (dev_dir, rtt_file) = config.dev.clone().map_or((None, None), |dev| (dev.dir, dev.metad_rtt_file));
     let beside = args.config.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let data_dir = args.data_dir.clone().or(dev_dir).unwrap_or_else(|| beside.to_owned());
+    let data_dir = args.data_dir.clone().or_else(|| dev_dir.clone()).unwrap_or_else(|| beside.to_owned());
     // Before anything is dialed: a refusal should come at once.
     let environment = environment::survey(&data_dir, args.allow_tmpfs)?;
     let client = seamlog::Client::connect(config)?;
-    Ok(Reached { seam: Seam::new(client, args.producer()), environment, rtt_file })
+    Ok(Reached { seam: Seam::new(client, args.producer()), environment, rtt_file, dev_dir })
 }
 
 async fn run_roll(args: RollArgs) -> Result<bool> {
@@ -144,6 +149,21 @@ async fn run_replay(args: ReplayArgs) -> Result<bool> {
     let report = replay::run(&reached.seam, &settings, reached.environment).await?;
     if let Some(found) = &report.replay {
         print!("{}", replay::render(&report, found));
+    }
+    write_json(&args.cluster.json, &report)?;
+    Ok(judge(&args.cluster, &report))
+}
+
+async fn run_verify(args: VerifyArgs) -> Result<bool> {
+    writable(&args.cluster.json)?;
+    args.history.as_deref().map_or(Ok(()), writable)?;
+    let reached = reach(&args.cluster)?;
+    let (clock, settings) = (Clock::start(), args.settings());
+    let dev = if settings.faults.is_empty() { None } else { Some(Dev::new(reached.dev_dir.as_deref(), clock)?) };
+    let target = Arc::new(reached.seam);
+    let report = verify::run(&target, &settings, clock, dev, reached.environment).await?;
+    if let Some(found) = &report.verify {
+        print!("{}", verify_table::render(&report, found));
     }
     write_json(&args.cluster.json, &report)?;
     Ok(judge(&args.cluster, &report))

@@ -1,11 +1,14 @@
 //! A Seamlog cluster as a target, over the SDK and nothing below it: what is measured is what an application gets.
 
-use crate::target::{Consumer, Delivered, Producer, Roll, Target, TargetError, TopicSpec};
+use crate::target::{
+    AppendError, Consumer, Delivered, Observed, Producer, Recovering, Roll, Target, TargetError, TopicSpec,
+};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::Map;
 use seamlog::{
-    Ack, AckMode, AlterTopic, Anticipation, ErrorCode, Placement, ReadFrom, RollRecord, SendError, SendHandle,
+    Ack, AckMode, AlterTopic, Anticipation, ErrorCode, NodeInfo, Placement, ReadFrom, RollRecord, SendError,
+    SendHandle, Status, TopicInfo,
 };
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -85,6 +88,14 @@ fn roll(record: RollRecord) -> Roll {
         gate_us: record.gate_us,
         record_us: record.record_us,
         announce_to_ready_us: record.announce_to_ready_us,
+        recovery: record.recovery.map(|recovery| Recovering {
+            detection_us: recovery.detect_us,
+            appointment_us: recovery.wait_us + recovery.appoint_us,
+            fence_us: recovery.fence_us,
+            copy_us: recovery.safe_us.saturating_sub(recovery.fence_us),
+            decision_us: recovery.work_us.saturating_sub(recovery.safe_us),
+            first_commit_us: record.first_commit_us,
+        }),
     }
 }
 
@@ -140,18 +151,52 @@ impl Target for Seam {
     }
 }
 
+impl Observed for Seam {
+    async fn hurried(&self, topic: &str, deadline: Duration) -> Result<SeamProducer, TargetError> {
+        let settings = ProducerSettings { deadline, ..self.producer };
+        Seam { client: self.client.clone(), producer: settings }.producer(topic).await
+    }
+
+    async fn reader(&self, topic: &str, from: u64) -> Result<SeamConsumer, TargetError> {
+        let builder = self.client.consumer(topic).range(0).from(ReadFrom::Offset(seamlog::Offset(from)));
+        builder.follow(false).build().await.map(|consumer| SeamConsumer { consumer }).map_err(told)
+    }
+
+    async fn ends(&self, topic: &str) -> Result<(u64, u64), TargetError> {
+        self.client.offsets(topic, 0).await.map(|ends| (ends.earliest.0, ends.latest.0)).map_err(told)
+    }
+
+    async fn describe(&self, topic: &str) -> Result<TopicInfo, TargetError> {
+        self.client.admin().describe_topic(topic).await.map_err(told)
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicInfo>, TargetError> {
+        self.client.admin().list_topics().await.map_err(told)
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeInfo>, TargetError> {
+        self.client.admin().list_nodes().await.map_err(told)
+    }
+
+    async fn status(&self) -> Result<Status, TargetError> {
+        self.client.admin().status().await.map_err(told)
+    }
+}
+
 /// A producer of the SDK.
 #[derive(Debug)]
 pub struct SeamProducer {
     producer: seamlog::Producer,
 }
 
-fn outcome(result: Result<Ack, SendError>) -> Result<u64, TargetError> {
-    result.map(|ack| ack.offset.0).map_err(told)
+fn outcome(result: Result<Ack, SendError>) -> Result<u64, AppendError> {
+    result
+        .map(|ack| ack.offset.0)
+        .map_err(|error| AppendError { certainty: error.certainty, detail: error.to_string() })
 }
 
 impl Producer for SeamProducer {
-    type Ack = Map<SendHandle, fn(Result<Ack, SendError>) -> Result<u64, TargetError>>;
+    type Ack = Map<SendHandle, fn(Result<Ack, SendError>) -> Result<u64, AppendError>>;
 
     fn submit(&self, value: Bytes, _due: Instant) -> Self::Ack {
         self.producer.submit(seamlog::Record::new(value)).map(outcome)

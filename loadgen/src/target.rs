@@ -1,6 +1,7 @@
 //! The system under test, as the load generator sees it. `seam` implements it over the SDK; the tests drive a synthetic one.
 
 use bytes::Bytes;
+use seamlog::{Certainty, NodeInfo, Status, TopicInfo};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -10,6 +11,15 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct TargetError(pub String);
+
+/// What an application is told of a record that was not acked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{detail}")]
+pub struct AppendError {
+    /// Whether the record is certainly not in the log.
+    pub certainty: Certainty,
+    pub detail: String,
+}
 
 /// Settings of a topic that the load generator chooses; all else keeps the cluster's default.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +57,25 @@ pub struct Roll {
     pub gate_us: u64,
     pub record_us: u64,
     pub announce_to_ready_us: u64,
+    /// Where an agent decided it.
+    pub recovery: Option<Recovering>,
+}
+
+/// The phases of a recovery, one after the other, as the cluster recorded them. Microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovering {
+    /// The primary was last heard of, until it was taken for dead.
+    pub detection_us: u64,
+    /// Until the agent that decided was appointed.
+    pub appointment_us: u64,
+    /// Until the agent's quorum had promised.
+    pub fence_us: u64,
+    /// Until everything below the end was safe.
+    pub copy_us: u64,
+    /// Until metad had the agent's word.
+    pub decision_us: u64,
+    /// At the successor, from its beginning to its first commit; `None` where it has not happened.
+    pub first_commit_us: Option<u64>,
 }
 
 /// A record as handed to the application.
@@ -85,10 +114,36 @@ pub trait Target: Send + Sync + 'static {
     fn data_round_trip(&self, topic: &str) -> impl Future<Output = Result<Duration, TargetError>> + Send;
 }
 
+/// A cluster that can be looked at from the side: what proving needs beyond load.
+pub trait Observed: Target {
+    /// A producer whose appends have their outcome by `deadline`.
+    fn hurried(
+        &self,
+        topic: &str,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Self::Producer, TargetError>> + Send;
+
+    /// A consumer of the topic's only range that ends at the committed end of now.
+    fn reader(&self, topic: &str, from: u64) -> impl Future<Output = Result<Self::Consumer, TargetError>> + Send;
+
+    /// The first offset, and the one after the last committed record.
+    fn ends(&self, topic: &str) -> impl Future<Output = Result<(u64, u64), TargetError>> + Send;
+
+    /// A topic with its chain and candidates.
+    fn describe(&self, topic: &str) -> impl Future<Output = Result<TopicInfo, TargetError>> + Send;
+
+    fn topics(&self) -> impl Future<Output = Result<Vec<TopicInfo>, TargetError>> + Send;
+
+    fn nodes(&self) -> impl Future<Output = Result<Vec<NodeInfo>, TargetError>> + Send;
+
+    /// What metad's leader says.
+    fn status(&self) -> impl Future<Output = Result<Status, TargetError>> + Send;
+}
+
 /// A producer in an open loop.
 pub trait Producer: Send + Sync + 'static {
     /// Resolves to the record's offset once it is acked, or to what the application would be told instead.
-    type Ack: Future<Output = Result<u64, TargetError>> + Send + 'static;
+    type Ack: Future<Output = Result<u64, AppendError>> + Send + 'static;
 
     /// Takes the record at once, in the order of the calls, and never blocks the caller: whatever has to wait waits inside
     /// `Ack`. Called from a plain thread.

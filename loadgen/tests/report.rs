@@ -2,35 +2,16 @@
 
 mod common;
 
+use common::contract::holds_keys;
 use common::simulated::{Behaviour, report};
 use loadgen::report::contract::Report;
 use loadgen::report::table;
 use loadgen::{commands, html};
-use serde_json::Value;
 
 const GOOD: Behaviour = Behaviour { seed: 7, anticipatory_stall_us: 0 };
 
 /// The contract, word for word: every key must be there, whatever else is.
 const CONTRACT: &str = include_str!("contract.json");
-
-fn holds_keys(contract: &Value, found: &Value, path: &str) {
-    match (contract, found) {
-        (Value::Object(wanted), Value::Object(found)) => {
-            for (key, value) in wanted {
-                let here = format!("{path}.{key}");
-                holds_keys(value, found.get(key).unwrap_or_else(|| panic!("{here} is missing")), &here);
-            }
-        }
-        (Value::Array(wanted), Value::Array(found)) => {
-            if let Some(wanted) = wanted.first() {
-                assert!(!found.is_empty(), "{path} is empty");
-                found.iter().for_each(|f| holds_keys(wanted, f, path));
-            }
-        }
-        (Value::Number(_), Value::Number(_)) | (Value::String(_), Value::String(_)) => {}
-        (wanted, found) => panic!("{path}: {found} where the contract has {wanted}"),
-    }
-}
 
 #[test]
 fn json_keeps_the_contract() {

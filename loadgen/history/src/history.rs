@@ -25,6 +25,8 @@ pub struct History {
 pub struct Session {
     /// Told from every other producer of the run, and never [`FOREIGN`].
     pub client: u32,
+    /// By when each append was promised an outcome, from its sending.
+    pub deadline_us: Option<u64>,
     /// Sequences and times of sending rise.
     pub appends: Vec<Append>,
 }

@@ -14,8 +14,8 @@ pub struct Limits {
     pub queries_min: u64,
     /// Times that the chain must have been told.
     pub chains_min: u64,
-    /// A call that takes longer has broken its promise; allow for a busy machine.
-    pub deadline_us: Option<u64>,
+    /// How much later than its deadline an outcome may be known: allow for a busy machine. `None`: any time.
+    pub lateness_us: Option<u64>,
     /// Longest time without an ack, or without a delivery, while something waited for it; away from faults.
     pub silence_us: Option<u64>,
     /// The same, where a fault was at work.

@@ -128,7 +128,7 @@ pub enum Violation {
     ChainBeyondLog { segment: u64, decided_end: u64, end: u64 },
     // 10
     Unanswered { op: Op, invoke_us: u64 },
-    Late { op: Op, took_us: u64, deadline_us: u64 },
+    Late { op: Op, took_us: u64, bound_us: u64 },
     Silence { source: Source, from_us: u64, until_us: u64, bound_us: u64 },
     Behind { source: Source, reached: u64, end: u64 },
 }
@@ -270,8 +270,11 @@ impl fmt::Display for Violation {
                 write!(f, "segment {segment} ends at {decided_end} by the chain, and the log ends at {end}")
             }
             V::Unanswered { op, invoke_us } => write!(f, "{op}, sent at {invoke_us} us, never had an outcome"),
-            V::Late { op, took_us, deadline_us } => {
-                write!(f, "{op} had its outcome after {took_us} us; its deadline was {deadline_us} us")
+            V::Late { op, took_us, bound_us } => {
+                write!(
+                    f,
+                    "{op} had its outcome after {took_us} us; its deadline, with some allowance, was {bound_us} us"
+                )
             }
             V::Silence { source, from_us, until_us, bound_us } => write!(
                 f,

@@ -113,7 +113,7 @@ fn session_3_two_records_of_a_producer_are_the_wrong_way_round() {
     history.sessions.iter_mut().flat_map(|s| &mut s.appends).for_each(|append| append.invoke_us = STEP_US);
     history.queries.iter_mut().for_each(|query| query.latest = 0);
     history.queries.iter_mut().for_each(|query| query.invoke_us = 0);
-    let bounds = Limits { deadline_us: None, silence_us: None, fault_silence_us: None, ..limits() };
+    let bounds = Limits { lateness_us: None, silence_us: None, fault_silence_us: None, ..limits() };
     assert!(check(&history, &bounds).holds(), "{}", told(&check(&history, &bounds)));
     swap_places(&mut history, 60, 63);
     let verdict = check(&history, &bounds);

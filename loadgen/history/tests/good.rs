@@ -59,7 +59,7 @@ fn acks_may_come_in_any_order_of_time() {
     // All appends in flight at once: real time orders nothing any more.
     history.sessions.iter_mut().flat_map(|session| &mut session.appends).for_each(|append| append.return_us += 1 << 30);
     history.tails.iter_mut().flat_map(|t| &mut t.readings).flat_map(|r| &mut r.deliveries).for_each(|d| d.at_us += 1);
-    let bounds = Limits { deadline_us: None, silence_us: None, fault_silence_us: None, ..limits() };
+    let bounds = Limits { lateness_us: None, silence_us: None, fault_silence_us: None, ..limits() };
     let verdict = check(&history, &bounds);
     assert!(verdict.holds(), "{}", told(&verdict));
 }

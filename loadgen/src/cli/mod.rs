@@ -5,11 +5,13 @@ mod common;
 mod replay;
 mod roll;
 mod units;
+mod verify;
 
 pub use bench::BenchArgs;
 pub use common::{ClusterArgs, TopicArgs};
 pub use replay::ReplayArgs;
 pub use roll::{RollArgs, RttArg};
+pub use verify::VerifyArgs;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -35,6 +37,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// A real file through the cluster and back, compared byte for byte.
     Replay(ReplayArgs),
+    /// Is what was acked there, once and in order, whatever breaks? Ten checks over all that clients saw.
+    Verify(VerifyArgs),
     /// Make the page of an earlier `roll` report again.
     Page(PageArgs),
 }

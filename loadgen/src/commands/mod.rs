@@ -5,6 +5,8 @@ pub mod progress;
 pub mod replay;
 pub mod roll;
 pub mod rolls;
+pub mod verify;
+pub mod verify_report;
 
 use crate::report::contract::Report;
 use crate::rtt::RttError;

@@ -13,7 +13,7 @@ impl Progress {
         let on_terminal = std::io::stderr().is_terminal();
         let target = if on_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
-        let style = ProgressStyle::with_template("{bar:32} {pos:>4}/{len} {elapsed} left {eta}  {msg}");
+        let style = ProgressStyle::with_template("{bar:32} {pos:>4}/{len} {elapsed} left {eta}  {prefix} {msg}");
         bar.set_style(style.expect("the template is well formed"));
         bar.enable_steady_tick(std::time::Duration::from_millis(250));
         Progress { bar }
@@ -27,6 +27,11 @@ impl Progress {
     pub fn say(&self, text: String) {
         tracing::debug!("{text}");
         self.bar.set_message(text);
+    }
+
+    /// How far a run is, beside what was said last.
+    pub fn tick(&self, acked: u64, rolls: usize) {
+        self.bar.set_prefix(format!("{acked} acked, {rolls} rolls"));
     }
 
     pub fn step(&self, by: u64) {

@@ -7,7 +7,7 @@ use crate::commands::rolls::Rolls;
 use crate::commands::{CommandError, durability};
 use crate::report::contract::{Claim, Config, Environment, Replay, Report, SCHEMA, Throughput};
 use crate::report::words;
-use crate::target::{Consumer, Producer, Target, TargetError, TopicSpec};
+use crate::target::{AppendError, Consumer, Producer, Target, TopicSpec};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -197,7 +197,7 @@ async fn send<P: Producer>(producer: &P, mut chunks: mpsc::Receiver<std::io::Res
     side
 }
 
-fn settle(side: &mut Side, ack: Option<Result<u64, TargetError>>) {
+fn settle(side: &mut Side, ack: Option<Result<u64, AppendError>>) {
     if let Some(Err(error)) = ack {
         side.error(format!("append: {error}"));
     }

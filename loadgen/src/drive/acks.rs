@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::drive::generator::Pending;
 use crate::measure::sample::Sample;
 use crate::measure::verify::Seen;
-use crate::target::TargetError;
+use crate::target::AppendError;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::future::Future;
@@ -63,14 +63,14 @@ pub(super) struct Done {
     due_us: u64,
     hash: u32,
     done_us: u64,
-    result: Result<u64, TargetError>,
+    result: Result<u64, AppendError>,
 }
 
 /// Collects until the generator is done and every ack has resolved, or none has for `patience`: each append that is still
 /// open then counts as an error, since a call without an end is one.
 pub async fn collect<A>(clock: Clock, mut pending: UnboundedReceiver<Pending<A>>, patience: Duration) -> Acks
 where
-    A: Future<Output = Result<u64, TargetError>> + Send + 'static,
+    A: Future<Output = Result<u64, AppendError>> + Send + 'static,
 {
     let mut acks = Acks::default();
     let mut open = FuturesUnordered::new();
@@ -95,7 +95,7 @@ where
 
 pub(super) async fn resolve<A>(clock: Clock, record: Pending<A>) -> Done
 where
-    A: Future<Output = Result<u64, TargetError>>,
+    A: Future<Output = Result<u64, AppendError>>,
 {
     let Pending { producer, seq, due_us, hash, ack } = record;
     let result = ack.await;

@@ -5,6 +5,7 @@ use crate::drive::priority::Priority;
 use crate::measure::latency::Summary;
 use crate::measure::lateness::Lateness;
 use crate::measure::verify::Verdict;
+use crate::report::verify::Verify;
 use crate::target::Roll;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema: u32,
-    /// `roll`, `bench` or `replay`.
+    /// `roll`, `bench`, `replay` or `verify`.
     pub command: String,
     pub config: Config,
     pub environment: Environment,
@@ -27,6 +28,8 @@ pub struct Report {
     pub bench: Option<Bench>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replay: Option<Replay>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub verify: Option<Verify>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,8 @@
-//! The report: the JSON contract, the claims that are judged on it, and the table for people.
+//! What a run says: the JSON contract, the claims, the tables.
 
 pub mod claims;
 pub mod contract;
 pub mod table;
+pub mod verify;
+pub mod verify_table;
 pub mod words;

@@ -2,8 +2,9 @@
 //! network, the disks and metadata; it has no replicas.
 
 use bytes::Bytes;
-use loadgen::target::{Consumer, Delivered, Producer, Roll, Target, TargetError, TopicSpec};
+use loadgen::target::{AppendError, Consumer, Delivered, Observed, Producer, Roll, Target, TargetError, TopicSpec};
 use parking_lot::Mutex;
+use seamlog::{Certainty, NodeInfo, RangeInfo, SegmentInfo, Status, TopicConfig, TopicInfo};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -87,7 +88,8 @@ impl Target for Synthetic {
     }
 
     async fn consumer(&self, topic: &str, from: u64) -> Result<SyntheticConsumer, TargetError> {
-        Ok(SyntheticConsumer { shared: Arc::clone(&self.shared), topic: topic.to_owned(), position: from as usize })
+        let (shared, topic) = (Arc::clone(&self.shared), topic.to_owned());
+        Ok(SyntheticConsumer { shared, topic, position: from as usize, follows: true })
     }
 
     async fn end_offset(&self, topic: &str) -> Result<u64, TargetError> {
@@ -107,13 +109,72 @@ impl Target for Synthetic {
     }
 }
 
+impl Observed for Synthetic {
+    async fn hurried(&self, topic: &str, _deadline: Duration) -> Result<SyntheticProducer, TargetError> {
+        self.producer(topic).await
+    }
+
+    async fn reader(&self, topic: &str, from: u64) -> Result<SyntheticConsumer, TargetError> {
+        let consumer = self.consumer(topic, from).await?;
+        Ok(SyntheticConsumer { follows: false, ..consumer })
+    }
+
+    async fn ends(&self, topic: &str) -> Result<(u64, u64), TargetError> {
+        // What was acked: an ack is due after its latency.
+        let topics = self.shared.topics.lock();
+        let now = Instant::now();
+        let acked = topics[topic].log.iter().filter(|(at, _)| *at <= now).map(|(_, record)| record.offset + 1);
+        Ok((0, acked.max().unwrap_or(0)))
+    }
+
+    async fn describe(&self, topic: &str) -> Result<TopicInfo, TargetError> {
+        let topics = self.shared.topics.lock();
+        let mut segments = Vec::new();
+        let mut start = 0;
+        for roll in &topics[topic].rolls {
+            segments.push(segment(roll.segment, start, Some((roll.boundary, roll.next))));
+            start = roll.boundary;
+        }
+        segments.push(segment(topics[topic].segment, start, None));
+        let ranges = vec![RangeInfo { id: 1, index: 0, segments }];
+        Ok(TopicInfo { id: 1, name: topic.to_owned(), config: TopicConfig::default(), ranges })
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicInfo>, TargetError> {
+        Ok(Vec::new())
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeInfo>, TargetError> {
+        Ok(Vec::new())
+    }
+
+    async fn status(&self) -> Result<Status, TargetError> {
+        Ok(Status { leader: "metad-1".to_owned(), ..Status::default() })
+    }
+}
+
+fn segment(id: u64, start: u64, decided: Option<(u64, u64)>) -> SegmentInfo {
+    SegmentInfo {
+        id,
+        state: if decided.is_some() { "sealed" } else { "open" }.to_owned(),
+        start: Some(start),
+        end: decided.map(|(end, _)| end),
+        next: decided.map(|(_, next)| next),
+        prior: None,
+        replicas: vec![1, 2, 3],
+        ack_quorum: 2,
+        attempt: 1,
+        recovery: None,
+    }
+}
+
 pub struct SyntheticProducer {
     shared: Arc<Shared>,
     topic: String,
 }
 
 impl Producer for SyntheticProducer {
-    type Ack = Pin<Box<dyn Future<Output = Result<u64, TargetError>> + Send>>;
+    type Ack = Pin<Box<dyn Future<Output = Result<u64, AppendError>> + Send>>;
 
     fn submit(&self, value: Bytes, _due: Instant) -> Self::Ack {
         let rtt = self.shared.rtt();
@@ -123,7 +184,8 @@ impl Producer for SyntheticProducer {
         if self.shared.fault == Some(Fault::Refuse(offset)) && topic.fill != u64::MAX {
             // Refused once: the marker is the fill, which the next append resets.
             topic.fill = u64::MAX;
-            return Box::pin(async { Err(TargetError("refused".to_owned())) });
+            let refused = AppendError { certainty: Certainty::Definite, detail: "refused".to_owned() };
+            return Box::pin(async { Err(refused) });
         }
         if topic.fill == u64::MAX {
             topic.fill = 0;
@@ -200,6 +262,7 @@ pub struct SyntheticConsumer {
     shared: Arc<Shared>,
     topic: String,
     position: usize,
+    follows: bool,
 }
 
 impl Consumer for SyntheticConsumer {
@@ -218,6 +281,7 @@ impl Consumer for SyntheticConsumer {
                     self.position += 1;
                     return Ok(Some(record));
                 }
+                None if !self.follows => return Ok(None),
                 Some(_) | None => {
                     let _ = tokio::time::timeout(Duration::from_millis(1), appended).await;
                 }

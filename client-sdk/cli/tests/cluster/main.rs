@@ -7,6 +7,7 @@
 mod bad_input;
 mod crashes;
 mod explain;
+mod faults;
 mod groups;
 mod harness;
 mod load;

@@ -24,13 +24,14 @@ pub fn check(index: &Index<'_>, limits: &Limits, findings: &mut Findings) -> Sil
 
 fn outcomes(index: &Index<'_>, limits: &Limits, findings: &mut Findings) {
     for session in &index.history.sessions {
+        let bound_us = session.deadline_us.zip(limits.lateness_us).map(|(deadline, late)| deadline + late);
         for append in &session.appends {
             let op = Op { client: session.client, sequence: append.sequence };
             let took_us = append.return_us.saturating_sub(append.invoke_us);
-            match (append.outcome, limits.deadline_us) {
+            match (append.outcome, bound_us) {
                 (Outcome::Open, _) => findings.add(Violation::Unanswered { op, invoke_us: append.invoke_us }),
-                (_, Some(deadline_us)) if took_us > deadline_us => {
-                    findings.add(Violation::Late { op, took_us, deadline_us });
+                (_, Some(bound_us)) if took_us > bound_us => {
+                    findings.add(Violation::Late { op, took_us, bound_us });
                 }
                 (Outcome::Acked { .. } | Outcome::Failed | Outcome::Indeterminate, _) => {}
             }

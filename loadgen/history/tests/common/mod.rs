@@ -17,7 +17,9 @@ pub fn hash_of(op: Op) -> u32 {
 
 /// `records` are sent, one a millisecond; each has its outcome 1.5 ms later.
 pub fn good(records: u64) -> History {
-    let mut sessions: Vec<Session> = (1..=CLIENTS).map(|client| Session { client, appends: Vec::new() }).collect();
+    let mut sessions: Vec<Session> = (1..=CLIENTS)
+        .map(|client| Session { client, deadline_us: Some(STEP_US * 3 / 2), appends: Vec::new() })
+        .collect();
     let mut log: Vec<(Delivery, u64)> = Vec::new();
     for n in 0..records {
         let session = &mut sessions[(n % u64::from(CLIENTS)) as usize];
@@ -93,7 +95,7 @@ pub fn limits() -> Limits {
         crossings_min: 1,
         queries_min: 3,
         chains_min: 2,
-        deadline_us: Some(2 * STEP_US),
+        lateness_us: Some(STEP_US / 2),
         silence_us: Some(20 * STEP_US),
         fault_silence_us: Some(20 * STEP_US),
     }
