@@ -242,8 +242,7 @@ impl RangeTail {
         let avoid = self.last_generation.filter(|_| elsewhere);
         let hello = ToRouter::TailOpen { topic: self.topic.clone(), range_index: self.index, from, follow };
         let timeout = self.attempt.unwrap_or(OPEN_TIMEOUT);
-        let opened =
-            tokio::time::timeout(timeout, open(&self.lane, avoid, hello, &mut self.last_generation)).await;
+        let opened = tokio::time::timeout(timeout, open(&self.lane, avoid, hello, &mut self.last_generation)).await;
         match opened {
             Ok(Ok((source, start))) => {
                 self.source = Some(source);
