@@ -507,7 +507,7 @@ impl Admin for MetadDouble {
         if name == TOPIC {
             Ok(Response::new(self.topic(name)))
         } else if self.groups.log(&name).is_some() {
-            Ok(Response::new(MetadDouble { ranges: 1, groups: Arc::default() }.topic(name)))
+            Ok(Response::new(MetadDouble { ranges: 1, groups: Arc::default(), plan: Arc::default() }.topic(name)))
         } else {
             Err(Status::not_found(format!("no topic {name:?}")))
         }
