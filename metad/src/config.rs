@@ -53,6 +53,7 @@ pub struct TimingConfig {
     /// See [`metad_core::Timing`].
     pub node_heartbeat_ms: u64,
     pub node_suspect_ms: u64,
+    pub session_grace_ms: u64,
     pub ready_timeout_ms: u64,
     pub recovery_patience_ms: u64,
     pub sweep_ms: u64,
@@ -68,6 +69,7 @@ impl Default for TimingConfig {
             election_max_ms: log.election_max_ms,
             node_heartbeat_ms: nodes.node_heartbeat_ms,
             node_suspect_ms: nodes.node_suspect_ms,
+            session_grace_ms: nodes.session_grace_ms,
             ready_timeout_ms: nodes.ready_timeout_ms,
             recovery_patience_ms: nodes.recovery_patience_ms,
             sweep_ms: nodes.sweep_ms,
@@ -118,6 +120,7 @@ impl MetadConfig {
         Timing {
             node_heartbeat_ms: timing.node_heartbeat_ms,
             node_suspect_ms: timing.node_suspect_ms,
+            session_grace_ms: timing.session_grace_ms,
             ready_timeout_ms: timing.ready_timeout_ms,
             recovery_patience_ms: timing.recovery_patience_ms,
             sweep_ms: timing.sweep_ms,

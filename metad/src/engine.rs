@@ -3,8 +3,9 @@
 
 use crate::envelope::{Envelope, Origin};
 use crate::hub::Hub;
+use crate::news;
 use crate::traces::{self, Traces};
-use metad_core::{Answer, Driver, Effect, Input, Limits, Meta, RestoreError, Tick, Timing, Token};
+use metad_core::{Answer, Driver, Effect, Input, Limits, Meta, RestoreError, SessionId, Tick, Timing, Token};
 use metad_core::{Command, Outcome, ReplyId};
 use metad_log::{MetaLog, ProposeError};
 use parking_lot::{Mutex, MutexGuard};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// What was counted since the start.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Counts {
     pub watchers: AtomicU64,
     pub watchers_dropped: AtomicU64,
     pub snapshots_sent: AtomicU64,
+    pub sessions: AtomicU64,
+    pub sessions_broken: AtomicU64,
 }
 
 /// The state of one member and what goes on around it.
@@ -38,6 +41,9 @@ pub struct Engine {
     log: OnceLock<Arc<dyn MetaLog>>,
     /// The driver's next deadline came nearer.
     rearm: Notify,
+    /// Whether the driver leads.
+    leads: watch::Sender<bool>,
+    next_session: AtomicU64,
 }
 
 struct Inner {
@@ -85,6 +91,8 @@ impl Engine {
             runtime: Handle::current(),
             log: OnceLock::new(),
             rearm: Notify::new(),
+            leads: watch::Sender::new(false),
+            next_session: AtomicU64::new(1),
         })
     }
 
@@ -113,6 +121,16 @@ impl Engine {
     pub fn view(&self) -> View<'_> {
         let inner = self.inner.lock();
         View { inner, now: self.now() }
+    }
+
+    /// Whether the driver leads, and when that changes.
+    pub fn leads(&self) -> watch::Receiver<bool> {
+        self.leads.subscribe()
+    }
+
+    /// A number for a node's session, never reused.
+    pub fn next_session(&self) -> SessionId {
+        SessionId(self.next_session.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Gives the driver an input and carries out what it wants.
@@ -149,6 +167,9 @@ impl Engine {
         self.counts.applied.fetch_add(1, Ordering::Relaxed);
         // Watchers first: whoever gets an answer may rely on the watchers' having been sent what it is about.
         self.hub.publish(inner.meta.version(), applied.items);
+        if inner.driver.leads() {
+            news::tell(&envelope.command, &applied.outcome);
+        }
         if let (Command::CommitRoll { segment, .. }, Outcome::Done) = (&envelope.command, &applied.outcome) {
             inner.traces.end(*segment);
         }
@@ -201,6 +222,8 @@ impl Engine {
                 }
             }
         }
+        let leads = inner.driver.leads();
+        self.leads.send_if_modified(|known| std::mem::replace(known, leads) != leads);
         let is_nearer = match (inner.driver.next_deadline(), inner.armed) {
             (Some(next), Some(armed)) => next < armed,
             (Some(_), None) => true,

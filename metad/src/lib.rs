@@ -11,8 +11,9 @@
 //! | `lead` | leadership and time, told to the driver |
 //! | `hub`, `watching` | recent updates, and the streams that send them |
 //! | `nodes`, `admin`, `views` | the gRPC services, and what they show |
+//! | `session` | a node's stream of heartbeats, and its end |
 //! | `status` | refusals in the words of gRPC |
-//! | `metrics` | what a member shows of itself |
+//! | `metrics`, `news` | what a member shows of itself, and tells in its log |
 //! | `server` | one member, from its settings to its end |
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -25,8 +26,10 @@ mod hub;
 mod lead;
 mod machine;
 mod metrics;
+mod news;
 mod nodes;
 mod server;
+mod session;
 mod status;
 mod traces;
 mod views;

@@ -40,6 +40,9 @@ pub fn register(registry: &Registry, engine: &Arc<Engine>, raft: &Arc<RaftLog>) 
         counter("applied", "Commands applied", |counts| &counts.applied),
         counter("bad_requests", "Requests refused for what they say or who sent them", |counts| &counts.bad_requests),
         counter("watchers_dropped", "Watchers that were too slow", |counts| &counts.watchers_dropped),
+        counter("sessions_broken", "Sessions of nodes that broke while this member led", |counts| {
+            &counts.sessions_broken
+        }),
         counter("watch_snapshots", "Whole states sent to watchers", |counts| &counts.snapshots_sent),
     ];
     let term = registry.gauge("raft_term", "Term of the metadata log");
@@ -49,6 +52,7 @@ pub fn register(registry: &Registry, engine: &Arc<Engine>, raft: &Arc<RaftLog>) 
     let snapshot_bytes = registry.gauge("snapshot_bytes", "Bytes of the newest snapshot");
     let version = registry.gauge("version", "Commands in the state");
     let watchers = registry.gauge("watchers", "Watch streams open here");
+    let sessions = registry.gauge("sessions", "Sessions of nodes that stand here");
     let rolls = registry.gauge("rolls", "Rolls recorded in the state: chosen successors");
     let candidate = |state| registry.gauge_with("candidates", "Candidates by what became of them", &[("state", state)]);
     let candidates = [candidate("made"), candidate("used"), candidate("reclaimed"), candidate("open")];
@@ -70,6 +74,7 @@ pub fn register(registry: &Registry, engine: &Arc<Engine>, raft: &Arc<RaftLog>) 
         log_bytes.set(gauge_value(status.log_bytes));
         snapshot_bytes.set(gauge_value(status.snapshot_bytes));
         watchers.set(gauge_value(engine.counts.watchers.load(Ordering::Relaxed)));
+        sessions.set(gauge_value(engine.counts.sessions.load(Ordering::Relaxed)));
         let view = engine.view();
         let meta = view.meta();
         is_leader.set(i64::from(view.driver().leads()));

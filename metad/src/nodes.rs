@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::status::{bad, denied, failed, name_leader, not_leader, unexpected};
-use crate::watching;
+use crate::{session, watching};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use metad_core::{Answer, Input};
@@ -11,15 +11,17 @@ use seam_grpc::{
     HeartbeatRequest, HeartbeatResponse, RegisterRequest, RegisterResponse, ReportRequest, ReportResponse,
     WatchRequest, WatchUpdate,
 };
-use seam_transport::Role;
 use seam_transport::grpc::require_role;
 use seam_transport::telemetry::{OpenSpan, extract};
+use seam_transport::{Identity, Role};
 use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tonic::{Request, Response, Status};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
 
 pub struct NodesService {
     pub engine: Arc<Engine>,
@@ -31,22 +33,27 @@ impl NodesService {
     /// The caller is the node it speaks for: its certificate has the name that the node is registered under.
     fn check_self<T>(&self, request: &Request<T>, node: NodeId) -> Result<(), Status> {
         let identity = self.require(request, &[Role::Segd])?;
-        let view = self.engine.view();
-        match view.meta().node(node) {
-            Some(known) if *known.name != *identity.name => {
-                let why = format!("{identity} may not speak for {node}, which is {}", known.name);
-                drop(view);
-                Err(denied(&self.engine, why))
-            }
-            // One that is not registered is told to register, by the driver.
-            Some(_) | None => Ok(()),
-        }
+        check_speaker(&self.engine, &identity, node)
     }
 
-    fn require<T>(&self, request: &Request<T>, roles: &[Role]) -> Result<seam_transport::Identity, Status> {
+    fn require<T>(&self, request: &Request<T>, roles: &[Role]) -> Result<Identity, Status> {
         require_role(request, roles).inspect_err(|_| {
             self.engine.counts.bad_requests.fetch_add(1, Ordering::Relaxed);
         })
+    }
+}
+
+/// The holder of this certificate may speak for this node.
+pub(crate) fn check_speaker(engine: &Engine, identity: &Identity, node: NodeId) -> Result<(), Status> {
+    let view = engine.view();
+    match view.meta().node(node) {
+        Some(known) if *known.name != *identity.name => {
+            let why = format!("{identity} may not speak for {node}, which is {}", known.name);
+            drop(view);
+            Err(denied(engine, why))
+        }
+        // One that is not registered is told to register, by the driver.
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -81,24 +88,21 @@ impl Metadata for NodesService {
         }
     }
 
-    async fn heartbeat(&self, request: Request<HeartbeatRequest>) -> Result<Response<HeartbeatResponse>, Status> {
-        self.check_self(&request, NodeId(request.get_ref().node_id))?;
-        let beat = request.into_inner();
-        let input = |reply| Input::Heartbeat {
-            node: NodeId(beat.node_id),
-            incarnation: Incarnation(beat.incarnation),
-            free_bytes: beat.free_bytes,
-            write_bytes_per_s: beat.write_bytes_per_s,
-            open_segments: beat.open_segments,
-            disk_failed: beat.disk_failed,
-            reply,
-        };
-        match self.engine.ask(input).await {
-            Answer::Heartbeat { known } => Ok(Response::new(HeartbeatResponse { known })),
-            Answer::NotLeader => Err(not_leader(&self.engine)),
-            Answer::Failed(error) => Err(failed(error)),
-            answer => Err(unexpected(&answer)),
+    type SessionStream = ReceiverStream<Result<HeartbeatResponse, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<HeartbeatRequest>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let identity = self.require(&request, &[Role::Segd])?;
+        if !*self.engine.leads().borrow() {
+            return Err(not_leader(&self.engine));
         }
+        let (answers, stream) = mpsc::channel(session::ANSWERS);
+        tokio::spawn(session::serve(self.engine.clone(), identity, request.into_inner(), answers));
+        let mut response = Response::new(ReceiverStream::new(stream));
+        name_leader(&self.engine, response.metadata_mut());
+        Ok(response)
     }
 
     async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {

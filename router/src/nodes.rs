@@ -5,9 +5,9 @@ use crate::context::Context;
 use parking_lot::Mutex;
 use quinn::{Connection, Endpoint};
 use seam_transport::quic;
-use seam_wire::NodeId;
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::meta::NodeView;
+use seam_wire::{Incarnation, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub struct Nodes {
 }
 
 struct Link {
-    /// Name and address as metad told them.
-    at: (String, String),
+    /// Name, address and life as metad told them.
+    at: (String, String, Incarnation),
     connection: watch::Receiver<Option<Connection>>,
     task: JoinHandle<()>,
 }
@@ -34,6 +34,10 @@ struct Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.task.abort();
+        // A process that was killed never says so: its streams end here.
+        if let Some(connection) = self.connection.borrow().as_ref() {
+            connection.close(quic::code::SHUTDOWN, b"another life");
+        }
     }
 }
 
@@ -75,12 +79,13 @@ impl Nodes {
         // A node taken for dead keeps its connection while that stands: it may be metad who is cut off.
         links.retain(|id, link| live.contains_key(id) || link.connection.borrow().is_some());
         for (id, node) in live {
-            let at = (node.name, node.addr);
+            let at = (node.name, node.addr, node.incarnation);
             if links.get(&id).is_some_and(|link| link.at == at) {
                 continue;
             }
             let (sender, connection) = watch::channel(None);
-            let task = tokio::spawn(hold(self.endpoint.clone(), at.clone(), sender, Arc::clone(context)));
+            let (name, addr, _) = at.clone();
+            let task = tokio::spawn(hold(self.endpoint.clone(), (name, addr), sender, Arc::clone(context)));
             links.insert(id, Link { at, connection, task });
         }
     }

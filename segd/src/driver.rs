@@ -15,7 +15,7 @@ use seam_wire::msg::FromSegd;
 use seam_wire::{NodeId, Offset, SegmentId, Tick, TraceContext};
 use segd_core::io::{Effect, Input, StreamId};
 use segd_core::node::{Load, Node};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,15 +108,15 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Until `stop` is cancelled.
-    pub async fn run(mut self, stop: CancellationToken) {
+    /// Until `stop` is cancelled. Returns the replicas whose tail is not known.
+    pub async fn run(mut self, stop: CancellationToken) -> BTreeSet<SegmentId> {
         let mut gauges_due = Instant::now();
         loop {
             let deadline = self.node.next_deadline().map(|at| self.started + Duration::from_micros(at.0));
             let idle = Instant::now() + Duration::from_millis(500);
             let event = tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return self.node.unknown_tails(),
                 Some(event) = self.internal.recv() => event,
                 Some(event) = self.network.recv() => event,
                 () = tokio::time::sleep_until(deadline.unwrap_or(idle).min(idle)) => Event::Input(Input::Tick),
@@ -167,8 +167,9 @@ impl Driver {
     /// Every live node is dialed as soon as it is known: a connection to a successor's primary is warm before it is needed.
     fn meet(&mut self, item: &MetaItem) {
         match item {
-            MetaItem::Node(NodeView { id, name, addr, state, .. }) if *id != self.node.id() => match state {
-                NodeState::Live | NodeState::Draining => self.links.dial(*id, name, addr),
+            MetaItem::Node(NodeView { id, name, addr, state, incarnation, .. }) if *id != self.node.id() => match state
+            {
+                NodeState::Live | NodeState::Draining => self.links.dial(*id, name, addr, *incarnation),
                 NodeState::Dead => {} // The link's own task goes on trying: it may return.
             },
             MetaItem::Node(_) | MetaItem::Topic(_) | MetaItem::Segment(_) => {}

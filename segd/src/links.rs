@@ -5,11 +5,11 @@
 use crate::driver::{Event, Inbox};
 use bytes::Bytes;
 use quinn::{Connection, Endpoint};
-use seam_transport::quic::{QuicConfig, connect};
+use seam_transport::quic::{self, QuicConfig, connect};
 use seam_transport::stream::{FrameSender, WriterLimits, spawn_writer_with};
 use seam_wire::frame::Frame;
 use seam_wire::msg::Peer;
-use seam_wire::{NodeId, SegmentId, TraceContext};
+use seam_wire::{Incarnation, NodeId, SegmentId, TraceContext};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -26,6 +26,7 @@ struct Stream {
 
 struct Link {
     addr: String,
+    life: Incarnation,
     connection: Option<Connection>,
     streams: BTreeMap<SegmentId, Stream>,
     task: JoinHandle<()>,
@@ -44,13 +45,17 @@ impl Links {
         Links { endpoint, config, inbox, links: BTreeMap::new(), dropped: 0 }
     }
 
-    /// Dials `node` until it answers, and again whenever the link breaks. Idempotent; a new address replaces the old.
-    pub fn dial(&mut self, node: NodeId, name: &str, addr: &str) {
-        if self.links.get(&node).is_some_and(|link| link.addr == addr) {
+    /// Dials `node` until it answers, and again whenever the link breaks. Idempotent; a new address or life replaces the
+    /// old link: a process that was killed never says that its connections are over.
+    pub fn dial(&mut self, node: NodeId, name: &str, addr: &str, life: Incarnation) {
+        if self.links.get(&node).is_some_and(|link| link.addr == addr && link.life == life) {
             return;
         }
         if let Some(old) = self.links.remove(&node) {
             old.task.abort();
+            if let Some(connection) = old.connection {
+                connection.close(quic::code::SHUTDOWN, b"another life");
+            }
         }
         let keeper = Keeper {
             node,
@@ -61,7 +66,7 @@ impl Links {
             inbox: self.inbox.clone(),
         };
         let task = tokio::spawn(keeper.run());
-        self.links.insert(node, Link { addr: addr.to_owned(), connection: None, streams: BTreeMap::new(), task });
+        self.links.insert(node, Link { addr: addr.to_owned(), life, connection: None, streams: BTreeMap::new(), task });
     }
 
     pub fn up(&mut self, node: NodeId, connection: Connection) {

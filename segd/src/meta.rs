@@ -1,10 +1,10 @@
-//! metad, as seen from here: registration, heartbeats, the watch stream, reports.
+//! metad, as seen from here: registration, the session, the watch stream, reports.
 
 use crate::config::Config;
 use crate::driver::{Gauges, Inbox};
 use rustix::fs::statvfs;
 use seam_grpc::{HeartbeatRequest, RegisterRequest};
-use seam_transport::meta_client::MetaClient;
+use seam_transport::meta_client::{MetaClient, MetaError};
 use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId, TraceContext};
 use segd_core::io::{Input, ReportId};
@@ -42,7 +42,11 @@ impl Reporter {
     }
 }
 
-/// Registers, and again whenever metad does not know this life; then heartbeats.
+/// A session that ended sooner is opened again only after so long: refusals must not make a tight loop.
+const REOPEN_PAUSE: Duration = Duration::from_millis(50);
+
+/// Registers, then keeps a session with the metad leader, for as long as the process lives: while it stands metad knows
+/// that this process does. Registers again whenever metad does not know this life.
 pub async fn stay_registered(
     client: MetaClient,
     config: Config,
@@ -51,20 +55,12 @@ pub async fn stay_registered(
     inbox: Inbox,
     stop: CancellationToken,
 ) {
-    let period = Duration::from_millis(config.limits.heartbeat_ms.max(10));
-    let mut registered = false;
     let mut told = false;
-    while !stop.is_cancelled() {
-        let outcome = if registered {
-            let beat = client.heartbeat(heartbeat(&config, incarnation, &gauges)).await;
-            beat.map(|answer| registered = answer.known)
-        } else {
-            client.register(registration(&config, incarnation)).await.map(|answer| {
-                registered = true;
-                told = false;
-                tracing::info!(version = answer.version, "registered with metad");
-                inbox.complete(Input::Registered { version: answer.version });
-            })
+    loop {
+        let since = tokio::time::Instant::now();
+        let outcome = tokio::select! {
+            () = stop.cancelled() => return,
+            outcome = register_and_beat(&client, &config, incarnation, &gauges, &inbox, &mut told) => outcome,
         };
         if let Err(error) = outcome
             && !std::mem::replace(&mut told, true)
@@ -72,9 +68,47 @@ pub async fn stay_registered(
             tracing::warn!(%error, "metad does not answer; going on with what is known");
         }
         tokio::select! {
-            () = stop.cancelled() => {}
-            () = tokio::time::sleep(period) => {}
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(REOPEN_PAUSE.saturating_sub(since.elapsed())) => {}
         }
+    }
+}
+
+/// Until metad does not know this life any more (`Ok`), or cannot be reached.
+async fn register_and_beat(
+    client: &MetaClient,
+    config: &Config,
+    incarnation: Incarnation,
+    gauges: &Gauges,
+    inbox: &Inbox,
+    told: &mut bool,
+) -> Result<(), MetaError> {
+    let answer = client.register(registration(config, incarnation)).await?;
+    *told = false;
+    tracing::info!(version = answer.version, "registered with metad");
+    inbox.complete(Input::Registered { version: answer.version });
+    let period = Duration::from_millis(config.limits.heartbeat_ms.max(10));
+    let mut round_trip = Duration::ZERO;
+    loop {
+        let since = tokio::time::Instant::now();
+        let mut session = client.open_session(heartbeat(config, incarnation, gauges, round_trip)).await?;
+        let why = loop {
+            match session.answer().await {
+                Ok(answer) if !answer.known => return Ok(()),
+                Ok(_) => {}
+                Err(why) => break why,
+            }
+            round_trip = session.round_trip();
+            let over = tokio::time::timeout(period, session.over()).await;
+            if let Ok(why) = over {
+                break why;
+            }
+            if let Err(why) = session.beat(heartbeat(config, incarnation, gauges, round_trip)).await {
+                break why;
+            }
+        };
+        tracing::info!(why = why.message(), "the session with metad is over; opening another");
+        tokio::time::sleep(REOPEN_PAUSE.saturating_sub(since.elapsed())).await;
     }
 }
 
@@ -88,7 +122,7 @@ fn registration(config: &Config, incarnation: Incarnation) -> RegisterRequest {
     }
 }
 
-fn heartbeat(config: &Config, incarnation: Incarnation, gauges: &Gauges) -> HeartbeatRequest {
+fn heartbeat(config: &Config, incarnation: Incarnation, gauges: &Gauges, round_trip: Duration) -> HeartbeatRequest {
     let load = gauges.load();
     let free_bytes = statvfs(&config.data_dir).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
     HeartbeatRequest {
@@ -98,6 +132,7 @@ fn heartbeat(config: &Config, incarnation: Incarnation, gauges: &Gauges) -> Hear
         write_bytes_per_s: load.write_bytes_per_s,
         open_segments: load.open_segments,
         disk_failed: gauges.disk_failed.load(Ordering::Relaxed),
+        round_trip_us: u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX),
     }
 }
 

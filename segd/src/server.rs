@@ -15,10 +15,10 @@ use seam_transport::meta_client::{MetaClient, MetaClientConfig};
 use seam_transport::metrics::{MetricsServer, Registry, serve_metrics};
 use seam_transport::quic::{self, Acceptor};
 use seam_transport::tls::TlsMaterial;
-use seam_wire::NodeId;
+use seam_wire::{NodeId, SegmentId};
 use segd_core::io::Input;
 use segd_core::node::{Node, Settings};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::sync::mpsc;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// A running node.
 pub struct Server {
     stop: CancellationToken,
+    driver: JoinHandle<BTreeSet<SegmentId>>,
     tasks: Vec<JoinHandle<()>>,
     store: Arc<Store>,
     endpoint: quinn::Endpoint,
@@ -93,13 +94,14 @@ impl Server {
         let acceptor = Acceptor::new(endpoint.clone(), config.quic.handshake_timeout());
         acceptor.failures().show(&registry);
         let name = config.name.clone();
+        store.begin().context("cannot clear the mark of the last stop")?;
+        let driver = tokio::spawn(driver.run(stop.clone()));
         let tasks = vec![
-            tokio::spawn(driver.run(stop.clone())),
             tokio::spawn(accept_loop(acceptor, shared, stop.clone())),
             tokio::spawn(meta::follow(client.clone(), name, inbox.clone(), stop.clone())),
             tokio::spawn(meta::stay_registered(client, config, incarnation, gauges, inbox, stop.clone())),
         ];
-        Ok(Server { stop, tasks, store, endpoint, _metrics: metrics })
+        Ok(Server { stop, driver, tasks, store, endpoint, _metrics: metrics })
     }
 
     /// Where it listens: the port, where 0 was asked for.
@@ -116,8 +118,15 @@ impl Server {
                 tracing::error!(%error, "a task did not end well");
             }
         }
+        let unknown = match self.driver.await {
+            Ok(unknown) => unknown,
+            Err(error) => {
+                tracing::error!(%error, "the node did not end well: its disk is left as after a crash");
+                return;
+            }
+        };
         let store = self.store;
-        if let Err(error) = tokio::task::spawn_blocking(move || store.shutdown()).await {
+        if let Err(error) = tokio::task::spawn_blocking(move || store.shutdown(&unknown)).await {
             tracing::error!(%error, "the store did not close well");
         }
     }

@@ -7,7 +7,7 @@ use seam_wire::batch::{BatchBuilder, Compression, stamped};
 use seam_wire::meta::{Binder, SegmentSpec};
 use seam_wire::msg::{Decision, SealEntry};
 use seam_wire::table::TableSnapshot;
-use seam_wire::topic::TopicConfig;
+use seam_wire::topic::{AckMode, TopicConfig};
 use seam_wire::{Epoch, NodeId, Offset, ProducerId, RangeId, SegmentId, TopicId};
 use segd::completions::Completions;
 use segd::config::Limits;
@@ -15,6 +15,7 @@ use segd::driver::{Event, Inbox};
 use segd::store::Store;
 use segd_core::io::{Durability, Input, Token, Write};
 use segd_core::node::RestoredReplica;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -93,7 +94,7 @@ fn a_restart_finds_what_was_durable() {
     let (mut rig, restored) = open(dir.path());
     assert!(restored.is_empty());
     rig.fill();
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
     drop(rig);
     let (rig, restored) = open(dir.path());
     let replica = restored.first().unwrap();
@@ -105,7 +106,7 @@ fn a_restart_finds_what_was_durable() {
     let (base, next, payload) = rig.store.read(S, Offset(10), 1 << 20).unwrap();
     assert_eq!((base, next, payload.len()), (Offset(10), Offset(12), 2 * batch(10, 0, b"a").len()));
     assert!(rig.store.read(S, Offset(12), 1).is_err(), "nothing above the end");
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn a_restart_without_shutdown_goes_on_from_the_journal() {
     rig.fill();
     // The process dies here: what is on disk now is all there is.
     copy_dir(dir.path(), copy.path());
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
     // Nor may the segment file be relied on: whatever was not synced of it may be gone.
     let file = copy.path().join("segments/7.log");
     if file.exists() {
@@ -128,7 +129,7 @@ fn a_restart_without_shutdown_goes_on_from_the_journal() {
     rig.persist(&[records(12, 2, b"c")]);
     let (_, next, payload) = rig.store.read(S, Offset(10), 1 << 20).unwrap();
     assert_eq!((next, payload.len()), (Offset(13), 3 * batch(10, 0, b"a").len()));
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
 }
 
 #[test]
@@ -140,18 +141,50 @@ fn seal_and_decision_come_back_and_a_reclaimed_segment_does_not() {
     let decision = Decision { end: Offset(12), next: SegmentId(8) };
     rig.persist(&[Write::Seal(seal)]);
     rig.persist(&[Write::Decided(decision)]);
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
     drop(rig);
     let (rig, restored) = open(dir.path());
     assert_eq!((restored[0].state.seal, restored[0].state.decision), (Some(seal), Some(decision)));
     rig.store.forget(S);
     assert!(rig.store.read(S, Offset(10), 1).is_err());
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
     drop(rig);
     let (rig, restored) = open(dir.path());
     assert!(restored.is_empty());
     assert!(!dir.path().join("segments/7.log").exists());
-    rig.store.shutdown();
+    rig.store.shutdown(&BTreeSet::new());
+}
+
+/// Without a sync before the ack, what an unclean stop leaves is not known to be all that was acked.
+#[test]
+fn the_tail_of_a_replicated_topic_is_known_after_a_clean_stop_only() {
+    let (dir, crashed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let config = TopicConfig { ack: AckMode::Replicated, ..TopicConfig::default() };
+    let (mut rig, _) = open(dir.path());
+    rig.store.begin().unwrap();
+    rig.persist(&[Write::Header { spec: SegmentSpec { config, ..spec() } }]);
+    rig.persist(&[Write::Start { start: Offset(10), table: TableSnapshot::default() }, records(10, 0, b"a")]);
+    // The process dies here.
+    copy_dir(dir.path(), crashed.path());
+    rig.store.shutdown(&BTreeSet::new());
+    drop(rig);
+
+    let (rig, restored) = open(dir.path());
+    assert!(restored[0].state.tail_known, "it was stopped in order");
+    rig.store.begin().unwrap();
+    let again = tempfile::tempdir().unwrap();
+    copy_dir(dir.path(), again.path());
+    rig.store.shutdown(&BTreeSet::new());
+    let (rig, restored) = open(again.path());
+    assert!(!restored[0].state.tail_known, "and this time it was not");
+    rig.store.shutdown(&BTreeSet::from([S]));
+
+    for _ in 0..2 {
+        let (rig, restored) = open(crashed.path());
+        assert!(!restored[0].state.tail_known, "a clean stop later does not bring back what was lost before");
+        rig.store.begin().unwrap();
+        rig.store.shutdown(&BTreeSet::from([S]));
+    }
 }
 
 fn copy_dir(from: &Path, to: &Path) {

@@ -16,7 +16,9 @@ mod state;
 mod tick;
 
 pub use command::{Command, Outcome, Refusal, RollBy};
-pub use driver::{Admin, Answer, Driver, Effect, Input, NodeReport, ReplyId, Step, Token, TopicPatch, Waits};
+pub use driver::{
+    Admin, Answer, Driver, Effect, Input, NodeReport, ReplyId, SessionId, Step, Token, TopicPatch, Waits,
+};
 pub use history::{OpeningStats, RecoveryCause, RecoveryStats, RollRecord};
 pub use limits::{Limits, Timing};
 pub use state::{Applied, Counters, Meta, RangeView, RestoreError, Violation};

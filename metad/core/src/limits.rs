@@ -26,6 +26,9 @@ pub struct Timing {
     pub node_heartbeat_ms: u64,
     /// Silence after which a node is taken for dead. Default 3000.
     pub node_suspect_ms: u64,
+    /// How long a node whose session broke may take to open another before it is taken for dead. Longer for a node with a
+    /// long round trip: see `session_grace_us`. Default 150.
+    pub session_grace_ms: u64,
     /// How long a candidate may stay planned before the next attempt; doubled for each one waiting, up to 8 times. Default 2000.
     pub ready_timeout_ms: u64,
     /// How long an agent may take before another is appointed; doubled at each appointment, up to 16 times. Default 3000.
@@ -43,6 +46,7 @@ impl Default for Timing {
         Timing {
             node_heartbeat_ms: 500,
             node_suspect_ms: 3000,
+            session_grace_ms: 150,
             ready_timeout_ms: 2000,
             recovery_patience_ms: 3000,
             recoveries: 16,
@@ -52,7 +56,17 @@ impl Default for Timing {
     }
 }
 
+/// Round trips that a new session takes (TCP, TLS, the call, its first heartbeat), and as many again to spare.
+const SESSION_ROUND_TRIPS: u64 = 8;
+
 impl Timing {
+    /// The grace of a node with this round trip.
+    pub(crate) fn session_grace_us(&self, round_trip_us: u64) -> u64 {
+        (self.session_grace_ms * 1000)
+            .max(round_trip_us.saturating_mul(SESSION_ROUND_TRIPS))
+            .min(self.node_suspect_ms * 1000)
+    }
+
     /// Silence after which a node gets no new segments and no recoveries, though it is not dead yet.
     pub(crate) fn quiet_ms(&self) -> u64 {
         (self.node_suspect_ms / 2).max(self.node_heartbeat_ms * 2)

@@ -172,45 +172,19 @@ fn a_roll_is_recorded_in_chain_order_with_its_phases() {
 }
 
 #[test]
-fn silence_is_death_only_after_a_full_period_of_our_own_watch() {
+fn an_end_that_was_fixed_before_the_candidate_was_ready_is_recorded_when_it_is() {
     let mut w = World::with_topic(5, config(Placement::Balanced));
-    w.stop(4);
-    w.advance(2900);
-    assert_eq!(w.node_state(4), NodeState::Live);
-    w.run_until(1000, |w| w.node_state(4) == NodeState::Dead);
-
-    w.start(4);
-    w.run_until(1000, |w| w.node_state(4) == NodeState::Live);
-    w.pause_leader(60_000);
+    w.mute_opens = true;
+    w.advance(1000);
+    w.kill(w.segments()[0].spec.primary().0);
+    w.run_until(1000, |w| w.segments()[0].recovery.is_some());
+    let recovery = w.segments()[0].recovery.clone().expect("just seen");
+    let report = w.recovered(1, 1, 4, recovery.candidate.0);
+    let early = w.report(recovery.agent.0, report);
     w.settle();
-    w.advance(2000);
-    assert!((1..=5).all(|id| w.node_state(id) == NodeState::Live), "we were paused, not they");
-    w.stop(4);
-    w.run_until(4000, |w| w.node_state(4) == NodeState::Dead);
-}
-
-#[test]
-fn a_new_leader_starts_to_count_anew() {
-    let mut w = World::with_topic(5, config(Placement::Balanced));
-    w.stop(4);
-    w.advance(2500);
-    w.new_leader();
-    w.advance(2500);
-    assert_eq!(w.node_state(4), NodeState::Live, "its silence before us proves nothing to us");
-    w.run_until(1500, |w| w.node_state(4) == NodeState::Dead);
-}
-
-#[test]
-fn a_node_taken_for_dead_is_told_to_register_again() {
-    let mut w = World::with_topic(5, config(Placement::Balanced));
-    w.stop(4);
-    w.run_until(5000, |w| w.node_state(4) == NodeState::Dead);
-    assert!(!w.heartbeat(4));
-    w.start(4);
-    w.run_until(1000, |w| w.node_state(4) == NodeState::Live);
-    assert!(w.heartbeat(4));
-    w.lives.insert(4, 0);
-    assert!(!w.heartbeat(4), "an older life");
+    assert!(!w.done(early), "not ready yet: come again");
+    w.mute_opens = false;
+    w.run_until(1000, |w| w.head(1) == Some(recovery.candidate));
 }
 
 #[test]
@@ -256,11 +230,11 @@ fn an_agent_that_takes_too_long_or_restarts_is_replaced_in_a_new_epoch() {
     assert!(second.agent != first.agent && second.agent != primary);
     assert!(matches!(w.segments()[1].state, SegmentState::Reclaiming | SegmentState::Reclaimed));
     w.restart(second.agent.0);
-    w.settle();
+    w.run_until(600, |w| w.segments()[0].recovery.as_ref().is_some_and(|r| r.epoch > Epoch(2)));
     let third = w.segments()[0].recovery.clone().expect("still");
     assert_eq!(third.epoch, Epoch(3), "V5: an epoch ends with its agent's process");
     w.restart(w.view(third.candidate.0).spec.primary().0);
-    w.settle();
+    w.run_until(600, |w| w.segments()[0].recovery.as_ref().is_some_and(|r| r.epoch > Epoch(3)));
     assert_eq!(w.segments()[0].recovery.as_ref().map(|r| r.epoch), Some(Epoch(4)), "and with its candidate's primary");
 }
 
@@ -515,7 +489,8 @@ fn the_record_of_a_recovery_says_how_long_each_step_took_and_why_it_was() {
     let recovery = record.recovery.expect("with its figures");
     assert_eq!(recovery.cause, Some(RecoveryCause::Silent));
     assert!((3_000_000..5_000_000).contains(&recovery.detect_us), "the leader's patience: {recovery:?}");
-    assert_eq!((recovery.epoch, recovery.wait_us, recovery.appoint_us), (Epoch(1), 0, 3000), "{recovery:?}");
+    // Behind the death of its node, which was proposed in the same breath; this log takes one after the other.
+    assert_eq!((recovery.epoch, recovery.wait_us, recovery.appoint_us), (Epoch(1), 0, 6000), "{recovery:?}");
     assert_eq!(record.record_us, 3000);
 
     let mut w = World::with_topic(5, config(Placement::Balanced));

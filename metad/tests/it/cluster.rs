@@ -25,6 +25,8 @@ pub struct Cluster {
     /// The address at which `from` reaches `to`, where that is not its own.
     pub detours: BTreeMap<(usize, usize), SocketAddr>,
     pub limits: LimitsConfig,
+    /// Silence after which a node is taken for dead.
+    pub suspect_ms: u64,
     pub members: Vec<Option<Metad>>,
 }
 
@@ -43,7 +45,8 @@ impl Cluster {
         });
         let addrs: Vec<SocketAddr> = addrs.collect();
         let limits = LimitsConfig { watch_idle_ms: 100, ..LimitsConfig::default() };
-        Cluster { dir, ca, addrs, detours: BTreeMap::new(), limits, members: vec![None, None, None] }
+        let members = vec![None, None, None];
+        Cluster { dir, ca, addrs, detours: BTreeMap::new(), limits, suspect_ms: 20_000, members }
     }
 
     pub async fn started() -> Cluster {
@@ -65,7 +68,7 @@ impl Cluster {
             addr: self.detours.get(&(at, other)).unwrap_or(&self.addrs[other]).to_string(),
         });
         let slow = !self.detours.is_empty();
-        let clocks = TimingConfig { node_suspect_ms: 20_000, ..TimingConfig::default() };
+        let clocks = TimingConfig { node_suspect_ms: self.suspect_ms, ..TimingConfig::default() };
         MetadConfig {
             id: at as u64 + 1,
             listen: self.addrs[at],

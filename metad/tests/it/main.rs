@@ -9,5 +9,6 @@ mod process;
 mod relay;
 mod roles;
 mod rolls;
+mod sessions;
 mod speed;
 mod watching;

@@ -5,14 +5,14 @@ use crate::cluster::{Cluster, until};
 use parking_lot::Mutex;
 use seam_grpc::{HeartbeatRequest, RegisterRequest};
 use seam_transport::Role;
-use seam_transport::meta_client::MetaClient;
+use seam_transport::meta_client::{MetaClient, MetaError};
 use seam_wire::meta::{MetaItem, SegmentState, SegmentView};
 use seam_wire::report::{Report, RollStats};
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 const LIFE: Incarnation = Incarnation(1);
 
@@ -59,6 +59,8 @@ pub struct Nodes {
     pub clients: BTreeMap<NodeId, MetaClient>,
     /// What node 1 learnt.
     pub known: Known,
+    /// The tasks that hold the sessions.
+    beats: BTreeMap<NodeId, AbortHandle>,
     _tasks: JoinSet<()>,
 }
 
@@ -66,13 +68,13 @@ impl Nodes {
     pub async fn start(cluster: &Cluster, count: u32) -> Nodes {
         let mut tasks = JoinSet::new();
         let known = Known::default();
-        let mut clients = BTreeMap::new();
+        let (mut clients, mut beats) = (BTreeMap::new(), BTreeMap::new());
         for id in (1..=count).map(NodeId) {
             let client = cluster.client(&id.to_string(), Role::Segd);
             client.register(registration(id)).await.unwrap();
             clients.insert(id, client.clone());
             let shared = if id == NodeId(1) { known.clone() } else { Known::default() };
-            tasks.spawn(beat(client.clone(), id));
+            beats.insert(id, tasks.spawn(beat(client.clone(), id)));
             tasks.spawn(work(client, id, shared));
         }
         // Placement waits for what the heartbeats say.
@@ -83,7 +85,12 @@ impl Nodes {
                 break;
             }
         }
-        Nodes { clients, known, _tasks: tasks }
+        Nodes { clients, known, beats, _tasks: tasks }
+    }
+
+    /// Ends the node's session, as the death of its process would.
+    pub fn kill(&self, id: NodeId) {
+        self.beats[&id].abort();
     }
 
     /// The first open segment that node 1 knows of.
@@ -157,20 +164,37 @@ pub fn registration(id: NodeId) -> RegisterRequest {
 
 async fn beat(client: MetaClient, id: NodeId) {
     loop {
-        let beat = HeartbeatRequest {
-            node_id: id.0,
-            incarnation: LIFE.0,
-            free_bytes: 1 << 40,
-            write_bytes_per_s: 1000,
-            open_segments: 1,
-            disk_failed: false,
-        };
-        if let Ok(answer) = client.heartbeat(beat).await
-            && !answer.known
-        {
-            drop(client.register(registration(id)).await);
+        // A leader is found in the end; until then there is none to tell.
+        let _unreached = beat_while_known(&client, id).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        drop(client.register(registration(id)).await);
+    }
+}
+
+async fn beat_while_known(client: &MetaClient, id: NodeId) -> Result<(), MetaError> {
+    loop {
+        let mut session = client.open_session(heartbeat(id)).await?;
+        while let Ok(answer) = session.answer().await {
+            if !answer.known {
+                return Ok(());
+            }
+            let over = tokio::time::timeout(Duration::from_millis(100), session.over()).await;
+            if over.is_ok() || session.beat(heartbeat(id)).await.is_err() {
+                break;
+            }
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+pub fn heartbeat(id: NodeId) -> HeartbeatRequest {
+    HeartbeatRequest {
+        node_id: id.0,
+        incarnation: LIFE.0,
+        free_bytes: 1 << 40,
+        write_bytes_per_s: 1000,
+        open_segments: 1,
+        disk_failed: false,
+        round_trip_us: 500,
     }
 }
 

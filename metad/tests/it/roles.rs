@@ -31,7 +31,8 @@ async fn everyone_speaks_for_himself_only() {
 
     // Roles.
     assert_eq!(code(router.register(registration(NodeId(9))).await), Some(Code::PermissionDenied));
-    assert_eq!(code(client.heartbeat(rpc::HeartbeatRequest::default()).await), Some(Code::PermissionDenied));
+    let session = client.open_session(rpc::HeartbeatRequest::default()).await;
+    assert_eq!(code(session.map(drop)), Some(Code::PermissionDenied));
     assert_eq!(code(segd.list_topics(rpc::ListTopicsRequest {}).await), Some(Code::PermissionDenied));
     assert_eq!(code(router.status(rpc::StatusRequest {}).await), Some(Code::PermissionDenied));
 
@@ -39,6 +40,9 @@ async fn everyone_speaks_for_himself_only() {
     let mut foreign = registration(NodeId(9));
     foreign.name = "segd-9".to_owned();
     assert_eq!(code(segd.register(foreign).await), Some(Code::PermissionDenied));
+    let beat = rpc::HeartbeatRequest { node_id: 1, incarnation: 1, ..Default::default() };
+    let mut session = segd.open_session(beat).await.unwrap();
+    assert_eq!(session.answer().await.unwrap_err().code(), Code::PermissionDenied);
     let report = Report::Stalled { segment: SegmentId(1) };
     assert_eq!(code(segd.report(NodeId(1), Incarnation(1), &report, None).await), Some(Code::PermissionDenied));
     let mut taken = registration(NodeId(1));

@@ -8,11 +8,13 @@ mod call;
 mod config;
 mod error;
 mod members;
+mod session;
 mod watch;
 
 pub use config::{MetaClientConfig, MetaMember};
 pub use error::{MetaError, RETRY_KEY};
 pub use members::LEADER_KEY;
+pub use session::MetaSession;
 pub use watch::MetaWatch;
 
 use crate::grpc::{ChannelError, GrpcConfig, MAX_MESSAGE_BYTES};
@@ -90,8 +92,6 @@ impl MetaClient {
     calls! {
         /// A node came up.
         metadata.register(rpc::RegisterRequest) -> rpc::RegisterResponse;
-        /// A node is alive.
-        metadata.heartbeat(rpc::HeartbeatRequest) -> rpc::HeartbeatResponse;
         /// Changes a topic's settings, from the next prepared segment on.
         admin.alter_topic(rpc::AlterTopicRequest) -> rpc::TopicInfo;
         /// Deletes a topic.
@@ -110,6 +110,16 @@ impl MetaClient {
         admin.roll_history(rpc::RollHistoryRequest) -> rpc::RollHistoryResponse;
         /// The state of the member that answers: the leader where one is known.
         admin.status(rpc::StatusRequest) -> rpc::StatusResponse;
+    }
+
+    /// Opens a session with the leader: `first` is its first heartbeat, whose answer is the next thing to take.
+    ///
+    /// # Errors
+    /// [`MetaError::Refused`] with the member's reason, or [`MetaError::Deadline`].
+    pub async fn open_session(&self, first: rpc::HeartbeatRequest) -> Result<MetaSession, MetaError> {
+        let open = |channel: Channel, first| async move { session::open(channel, first).await };
+        let (beats, answers) = self.call("session", &first, open).await?;
+        Ok(MetaSession::new(self.members.clone(), self.config.attempt_timeout(), beats, answers))
     }
 
     /// Reports to the leader. `done == false`: try again later.

@@ -42,6 +42,11 @@ impl SegmentSpec {
         *self.replicas.first().expect("Prepare is refused without replicas")
     }
 
+    /// Replicas on which it must be open before it may be chosen: A to write, R - A + 1 to be recovered if it must be.
+    pub fn open_quorum(&self) -> usize {
+        usize::from(self.ack_quorum).max(self.recovery_quorum())
+    }
+
     /// Replicas that recovery must hear: R - A + 1, so that it meets every ack quorum.
     pub fn recovery_quorum(&self) -> usize {
         self.replicas.len() - usize::from(self.ack_quorum) + 1
@@ -53,7 +58,7 @@ impl SegmentSpec {
 pub enum SegmentState {
     /// Placed; its replicas are opening it.
     Planned,
-    /// Open on at least A replicas, empty, start not bound as far as metad knows.
+    /// Open on at least an open quorum of replicas, empty, start not bound as far as metad knows.
     Ready { open_on: Vec<NodeId> },
     /// In the chain: its start is decided.
     Open { start: Offset },

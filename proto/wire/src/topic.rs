@@ -97,6 +97,11 @@ pub enum TopicConfigError {
 }
 
 impl TopicConfig {
+    /// Replicas on which a segment must be open before it may be chosen: A to write, R - A + 1 to be recovered if it must be.
+    pub fn open_quorum(&self) -> usize {
+        usize::from(self.ack_quorum.max(self.replicas - self.ack_quorum + 1))
+    }
+
     /// Checks every bound. Errors name the setting and its bounds.
     pub fn validate(&self) -> Result<(), TopicConfigError> {
         if !(1..=256).contains(&self.ranges) {

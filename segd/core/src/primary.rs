@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Fewer than A replicas have it open.
+    /// Fewer replicas have it open than it may be chosen with.
     Opening,
-    /// Open on A, empty; its start is not bound. Holds what comes.
+    /// Open on enough, empty; its start is not bound. Holds what comes.
     Ready,
     /// Begun: writes and replicates. Commits only while the gate is open.
     Open,
@@ -45,6 +45,8 @@ pub struct Primary {
     needed: usize,
     /// Copies that a recovery's decision stands for: R - A + 1.
     recovered: usize,
+    /// Replicas it must be open on: `SegmentSpec::open_quorum`.
+    to_open: usize,
     opened: BTreeSet<NodeId>,
     phase: Phase,
     start: Option<Offset>,
@@ -64,6 +66,7 @@ impl Primary {
             binder: spec.binder,
             needed: usize::from(spec.ack_quorum),
             recovered: spec.recovery_quorum(),
+            to_open: spec.open_quorum(),
             opened: BTreeSet::new(),
             phase: Phase::Opening,
             start: None,
@@ -87,7 +90,7 @@ impl Primary {
     /// `node` has the segment open. True when it is news worth reporting (Ready, or open on more).
     pub fn opened(&mut self, node: NodeId) -> bool {
         let news = self.opened.insert(node);
-        let quorum = self.opened.contains(&self.me) && self.opened.len() >= self.needed;
+        let quorum = self.opened.contains(&self.me) && self.opened.len() >= self.to_open;
         if self.phase == Phase::Opening && quorum {
             self.phase = Phase::Ready;
         }
@@ -279,6 +282,16 @@ mod tests {
         assert_eq!(primary.begin(Some(SegmentId(9)), Binder::Primary, Offset(3)), Err(BeginRefused::NotItsBinder));
         assert_eq!(primary.begin(prior, Binder::Primary, Offset(3)), Ok(true));
         assert_eq!(primary.begin(prior, Binder::Primary, Offset(3)), Ok(false));
+    }
+
+    #[test]
+    fn a_segment_of_two_of_four_is_not_ready_before_a_recovery_could_hear_enough() {
+        let spec = SegmentSpec { replicas: (1..=4).map(NodeId).collect(), ..spec(Binder::Primary) };
+        let mut primary = Primary::new(&spec, Gate::root(spec.id));
+        assert!(!primary.opened(NodeId(1)) && !primary.opened(NodeId(2)), "A is two, but R - A + 1 is three");
+        assert_eq!(primary.phase(), Phase::Opening);
+        assert!(primary.opened(NodeId(4)));
+        assert_eq!(primary.phase(), Phase::Ready);
     }
 
     #[test]

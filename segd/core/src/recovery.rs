@@ -7,7 +7,7 @@ use crate::traps::{self, Trap};
 use seam_wire::meta::SegmentSpec;
 use seam_wire::msg::{Decision, ReplicaTail};
 use seam_wire::{Epoch, NodeId, Offset, SegmentId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Agent {
@@ -20,6 +20,10 @@ pub struct Agent {
     ack_quorum: usize,
     quorum: usize,
     answers: BTreeMap<NodeId, ReplicaTail>,
+    /// Replicas that said that they cannot answer.
+    mute: BTreeSet<NodeId>,
+    /// Those that said nothing yet are not waited for any more.
+    given_up: bool,
     /// What each replica holds by now, copies included.
     holds: BTreeMap<NodeId, Offset>,
     decision: Option<Decision>,
@@ -37,6 +41,8 @@ impl Agent {
             ack_quorum: usize::from(spec.ack_quorum),
             quorum: spec.recovery_quorum(),
             answers: BTreeMap::new(),
+            mute: BTreeSet::new(),
+            given_up: false,
             holds: BTreeMap::new(),
             decision: None,
         }
@@ -48,6 +54,7 @@ impl Agent {
             assert_eq!(bound, self.start, "R3: {:?} has one start, ever; {node} has another", self.segment);
         }
         let end = tail.durable_end.max(self.start);
+        self.mute.remove(&node);
         self.answers.insert(node, tail);
         self.holds(node, end);
         if self.decision.is_some() || self.answers.len() < self.quorum {
@@ -60,6 +67,23 @@ impl Agent {
             None => Decision { end: highest.max(self.start), next: self.candidate },
         });
         self.decision
+    }
+
+    /// A replica says that it cannot answer.
+    pub fn cannot_answer(&mut self, node: NodeId) {
+        if !self.has_answered(node) {
+            self.mute.insert(node);
+        }
+    }
+
+    /// Enough was waited for replicas that say nothing: what can be reached must do.
+    pub fn give_up_on_silent(&mut self) {
+        self.given_up = true;
+    }
+
+    /// Whether giving up makes a difference: only where fewer answers fix the end than copies make it safe.
+    pub fn waits_for_silent(&self) -> bool {
+        !self.given_up && self.ack_quorum > self.quorum && self.answers.len() + self.mute.len() < self.replicas
     }
 
     /// `node` holds everything below `end`.
@@ -83,11 +107,13 @@ impl Agent {
         self.holds.iter().filter(|(_, end)| **end < decision.end).map(|(node, end)| (*node, *end)).collect()
     }
 
-    /// The end is safe to report: R - A + 1 replicas hold everything below it, and A where A can be reached (L1).
+    /// The end is safe to report: R - A + 1 replicas hold everything below it, and A where A can be reached (L1). Who said
+    /// nothing counts as reachable until it is given up: where one answer fixes the end (A = R), what it alone holds would be
+    /// a hole if that disk were lost too.
     pub fn safe(&self) -> Option<Decision> {
         let decision = self.decision?;
         let full = self.holds.values().filter(|end| **end >= decision.end).count();
-        let reachable = self.answers.len();
+        let reachable = if self.given_up { self.answers.len() } else { self.replicas - self.mute.len() };
         let wanted = if traps::active(Trap::L1RecoveryWaitsForAll) {
             self.ack_quorum
         } else {
@@ -195,6 +221,20 @@ mod tests {
         let mut agent = agent(3, 3);
         let decision = agent.promised(NodeId(2), tail(8, None));
         assert!(decision.is_some());
+        agent.give_up_on_silent();
+        assert_eq!(agent.safe(), decision);
+    }
+
+    #[test]
+    fn an_all_ack_end_is_not_safe_on_the_one_disk_that_fixed_it_while_others_may_answer() {
+        let mut agent = agent(3, 3);
+        let decision = agent.promised(NodeId(2), tail(8, None));
+        assert_eq!(agent.safe(), None, "the record at 7 may be on this disk alone");
+        agent.promised(NodeId(3), tail(7, None));
+        agent.cannot_answer(NodeId(1));
+        assert!(!agent.waits_for_silent());
+        assert_eq!(agent.safe(), None, "it is not copied yet");
+        agent.holds(NodeId(3), Offset(8));
         assert_eq!(agent.safe(), decision);
     }
 }

@@ -4,6 +4,7 @@
 //! (`scribe`), and the journal lets go of what they have synced. The append path creates, renames and syncs no segment file.
 
 mod log;
+mod mark;
 mod restore;
 mod scribe;
 
@@ -19,7 +20,7 @@ use seam_journal::{Durability, Journal, JournalConfig, JournalError};
 use seam_wire::{Offset, SegmentId};
 use segd_core::io::{self, Token, Write};
 use segd_core::node::RestoredReplica;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub struct Store {
     journal: Journal,
     segments: RwLock<BTreeMap<SegmentId, Arc<SegmentLog>>>,
     scribe: Scribe,
+    data_dir: PathBuf,
     dir: PathBuf,
     cache_bytes: usize,
 }
@@ -36,15 +38,22 @@ impl Store {
     pub fn open(data_dir: &Path, limits: &Limits) -> anyhow::Result<(Arc<Store>, Vec<RestoredReplica>)> {
         let dir = data_dir.join("segments");
         std::fs::create_dir_all(&dir)?;
+        let last_stop = mark::read(data_dir)?;
         let mut restored = restore::read_files(&dir)?;
         let mut config = JournalConfig::new(data_dir.join("journal"));
         config.file_bytes = limits.journal_file_bytes;
         let (journal, report) = Journal::open(config, |lsn, bytes| restored.replay(lsn, bytes))?;
         tracing::info!(entries = report.entries, "journal replayed");
         let scribe = Scribe::start(dir.clone(), limits, journal.clone())?;
-        let (logs, replicas) = restored.finish(&scribe)?;
+        let (logs, replicas) = restored.finish(&scribe, &last_stop)?;
         let segments = RwLock::new(logs);
-        Ok((Arc::new(Store { journal, segments, scribe, dir, cache_bytes: limits.cache_bytes }), replicas))
+        let (data_dir, cache_bytes) = (data_dir.to_path_buf(), limits.cache_bytes);
+        Ok((Arc::new(Store { journal, segments, scribe, data_dir, dir, cache_bytes }), replicas))
+    }
+
+    /// From here on something is written: an end of this life that is not announced by [`Store::shutdown`] is unclean.
+    pub fn begin(&self) -> std::io::Result<()> {
+        mark::clear(&self.data_dir)
     }
 
     /// Carries out `Effect::Persist`: one journal entry an envelope; complete when the last one is durable.
@@ -128,11 +137,16 @@ impl Store {
         &self.journal
     }
 
-    /// Writes everything behind and syncs it, within the journal's own bounds. Blocks.
-    pub fn shutdown(&self) {
+    /// Writes everything behind and syncs it, within the journal's own bounds; then leaves the mark of a clean stop.
+    /// `unknown` are the replicas whose tail this life did not know. Blocks.
+    pub fn shutdown(&self, unknown: &BTreeSet<SegmentId>) {
         self.scribe.stop();
         if let Err(error) = self.journal.shutdown() {
             tracing::error!(%error, "the journal did not shut down cleanly");
+            return;
+        }
+        if let Err(error) = mark::leave(&self.data_dir, unknown) {
+            tracing::error!(%error, "the mark of a clean stop could not be left; the next start takes it for an unclean one");
         }
     }
 }

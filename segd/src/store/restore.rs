@@ -3,6 +3,7 @@
 //! A torn tail of a segment file is cut: the journal still has what it lost, since it lets go only of what was synced.
 
 use super::log::SegmentLog;
+use super::mark::LastStop;
 use super::scribe::{Scribe, Task};
 use crate::entry::{self, Item, Piece};
 use bytes::Bytes;
@@ -125,13 +126,17 @@ impl Found {
         }
     }
 
-    fn replica(&self, segment: SegmentId) -> Option<RestoredReplica> {
+    fn replica(&self, segment: SegmentId, last_stop: &LastStop) -> Option<RestoredReplica> {
         let Some(spec) = self.spec.clone() else {
             tracing::error!(%segment, "no durable header: this replica answers nobody");
             return None;
         };
         // Without a sync before the ack, the end found after an unclean stop is not the end that was acked.
-        let tail_known = spec.config.ack == AckMode::Durable || self.decision.is_some();
+        let synced_first = spec.config.ack == AckMode::Durable;
+        let tail_known = synced_first || self.decision.is_some() || last_stop.knows_tail(segment);
+        if !tail_known {
+            tracing::warn!(%segment, "its end is not known after an unclean stop: this replica answers nobody");
+        }
         let state = RestoredState {
             start: self.start.as_ref().map(|(start, _)| *start),
             durable_end: self.end.unwrap_or_default(),
@@ -174,6 +179,7 @@ impl Restored {
     pub fn finish(
         self,
         scribe: &Scribe,
+        last_stop: &LastStop,
     ) -> anyhow::Result<(BTreeMap<SegmentId, Arc<SegmentLog>>, Vec<RestoredReplica>)> {
         let mut logs = BTreeMap::new();
         let mut replicas = Vec::new();
@@ -193,7 +199,7 @@ impl Restored {
                 log.remember_piece(&piece);
                 missing.push((lsn, Arc::clone(&log), piece));
             }
-            replicas.extend(found.replica(segment));
+            replicas.extend(found.replica(segment, last_stop));
             logs.insert(segment, log);
         }
         missing.sort_by_key(|(lsn, _, _)| *lsn);

@@ -133,6 +133,8 @@ fn metad(config: &Config, w: &World, out: &mut Vec<Action>) {
     if (last.0 < epochs || last_fell) && (last.0 as usize) < EPOCHS {
         out.push(Action::Appoint);
     }
+    let waits = |epoch: &Epoch| w.agent(*epoch).is_some_and(|a| a.decision().is_some() && a.waits_for_silent());
+    out.extend((1..=EPOCHS as u64).map(Epoch).filter(waits).map(Action::GiveUp));
     if config.layout.release && !w.facts.release_asked {
         out.push(Action::AskRelease);
     }

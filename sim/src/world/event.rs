@@ -35,9 +35,24 @@ impl fmt::Debug for Proc {
 /// What a caller asks metad.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    Register { node: NodeId, incarnation: Incarnation },
-    Heartbeat { node: NodeId, incarnation: Incarnation, write_bytes_per_s: u64, open_segments: u32, disk_failed: bool },
-    Report { node: NodeId, incarnation: Incarnation, report: Report },
+    Register {
+        node: NodeId,
+        incarnation: Incarnation,
+    },
+    /// On a session: a pipe that stands as long as both processes and the way between them do.
+    Heartbeat {
+        session: PipeId,
+        node: NodeId,
+        incarnation: Incarnation,
+        write_bytes_per_s: u64,
+        open_segments: u32,
+        disk_failed: bool,
+    },
+    Report {
+        node: NodeId,
+        incarnation: Incarnation,
+        report: Report,
+    },
     Admin(Admin),
 }
 

@@ -65,6 +65,8 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
     class(rng, 20, 2, &mut |rng| Fault::SlowMetad { by_us: rng.between(10 * MS, 800 * MS), for_us: 1_000 * MS });
     class(rng, 20, 6, &mut |rng| Fault::BreakLink { a: segd(rng), b: segd(rng) });
     class(rng, 20, 5, &mut |rng| Fault::BreakPipes { who: Proc::Router(router(rng)), percent: rng.pick(&[20, 100]) });
+    // With its sessions and its watch: it must come back before anyone takes it for dead.
+    class(rng, 20, 3, &mut |rng| Fault::BreakPipes { who: Proc::Segd(segd(rng)), percent: rng.pick(&[20, 100]) });
     faults.sort_by_key(|(at, _)| *at);
     plan.faults = faults;
 

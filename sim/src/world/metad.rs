@@ -8,16 +8,18 @@ use super::World;
 use super::event::{Act, Ask, Proc, What};
 use super::net::{Frame, PipeId};
 use super::trace::trace;
-use metad_core::{Command, Driver, Effect, Input, Meta, ReplyId, Tick, Timing, Token};
+use metad_core::{Command, Driver, Effect, Input, Meta, ReplyId, SessionId, Tick, Timing, Token};
 use seam_wire::meta::{MetaItem, MetaUpdate};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub struct Member {
     driver: Driver,
     /// A deposed leader that does not know it yet decides over the state it had.
     stale: Option<Box<Meta>>,
     applied: usize,
-    watchers: BTreeMap<PipeId, u64>,
+    pub watchers: BTreeMap<PipeId, u64>,
+    /// Nodes' sessions that a heartbeat came on.
+    pub sessions: BTreeSet<PipeId>,
     replies: BTreeMap<ReplyId, (Proc, u32, u64)>,
     next_reply: u64,
 }
@@ -46,6 +48,7 @@ impl Metad {
             stale: None,
             applied: 0,
             watchers: BTreeMap::new(),
+            sessions: BTreeSet::new(),
             replies: BTreeMap::new(),
             next_reply: 0,
         };
@@ -70,7 +73,7 @@ impl Metad {
 }
 
 impl World {
-    fn member(&mut self, n: u8) -> &mut Member {
+    pub(super) fn member(&mut self, n: u8) -> &mut Member {
         &mut self.metad.members[usize::from(n)]
     }
 
@@ -85,6 +88,7 @@ impl World {
     pub(super) fn crash_metad(&mut self, n: u8) {
         let member = self.member(n);
         member.watchers.clear();
+        member.sessions.clear();
         member.replies.clear();
         member.stale = None;
         if self.metad.leader == Some(n) {
@@ -116,16 +120,18 @@ impl World {
                     self.member(n).watchers.insert(pipe, after);
                     self.push_updates(n);
                 }
-                Some(Frame::Fin) => {
-                    self.member(n).watchers.remove(&pipe);
-                }
+                Some(Frame::Fin) => self.metad_pipe_gone(n, pipe),
                 Some(_) => unreachable!("not for metad"),
                 None => {}
             },
-            What::Broken { pipe } => {
-                self.member(n).watchers.remove(&pipe);
-            }
+            What::Broken { pipe } => self.metad_pipe_gone(n, pipe),
             What::Ask { from, from_life, call, ask } => {
+                if let Ask::Heartbeat { session, .. } = &ask {
+                    if !self.net.pipes.contains_key(session) {
+                        return; // It was on its way when its session broke.
+                    }
+                    self.metad.members[usize::from(n)].sessions.insert(*session);
+                }
                 let member = self.member(n);
                 member.next_reply += 1;
                 let reply = ReplyId(member.next_reply);
@@ -145,7 +151,7 @@ impl World {
         }
     }
 
-    fn metad_input(&mut self, n: u8, input: Input) {
+    pub(super) fn metad_input(&mut self, n: u8, input: Input) {
         let me = Proc::Metad(n);
         let clock = Tick(self.clock(me).0);
         let mut effects = Vec::new();
@@ -296,6 +302,7 @@ impl World {
         }
         self.metad_input(n, Input::LostLeadership);
         self.member(n).stale = None;
+        self.end_sessions(n);
     }
 
     pub(super) fn elect(&mut self, term: u64) {
@@ -315,6 +322,7 @@ impl World {
         if self.member(leader).stale.is_some() {
             self.metad_input(leader, Input::LostLeadership);
             self.member(leader).stale = None;
+            self.end_sessions(leader);
         }
         self.metad.leader = Some(leader);
         self.metad.last_commit_at = self.now;
@@ -363,15 +371,19 @@ fn input_of(ask: Ask, reply: ReplyId) -> Input {
             incarnation,
             reply,
         },
-        Ask::Heartbeat { node, incarnation, write_bytes_per_s, open_segments, disk_failed } => Input::Heartbeat {
-            node,
-            incarnation,
-            free_bytes: 1 << 40,
-            write_bytes_per_s,
-            open_segments,
-            disk_failed,
-            reply,
-        },
+        Ask::Heartbeat { session, node, incarnation, write_bytes_per_s, open_segments, disk_failed } => {
+            Input::Heartbeat {
+                session: SessionId(session.0),
+                round_trip_us: 0,
+                node,
+                incarnation,
+                free_bytes: 1 << 40,
+                write_bytes_per_s,
+                open_segments,
+                disk_failed,
+                reply,
+            }
+        }
         Ask::Report { node, incarnation, report } => Input::Report { node, incarnation, report, reply },
         Ask::Admin(request) => Input::Admin { request, reply },
     }

@@ -18,6 +18,7 @@ mod procs;
 mod rng;
 mod router;
 mod segd;
+mod sessions;
 mod settle;
 pub mod stats;
 mod tails;

@@ -286,9 +286,8 @@ fn draw_load(rng: &mut Rng) -> Load {
 fn draw_topic(rng: &mut Rng, load: &Load, mode: FaultMode) -> TopicConfig {
     let (replicas, ack_quorum) = match mode {
         FaultMode::None => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 3), (2, 2), (4, 3), (1, 1)]),
-        // Only where R - A + 1 == A. If it is less, a recovery may leave fewer than A copies, which only a repair can mend;
-        // if it is more, a replica that was not open when its segment was chosen is missed: neither is built yet.
-        FaultMode::All => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 2), (5, 3), (1, 1)]),
+        // Only where R - A + 1 >= A. If it is less, a recovery may leave fewer than A copies, which only a repair can mend.
+        FaultMode::All => rng.pick(&[(3, 2), (3, 2), (3, 2), (4, 2), (5, 3), (1, 1)]),
     };
     let records = u64::from(load.batches) * u64::from(load.max_records + 1) / 2;
     TopicConfig {
@@ -326,6 +325,7 @@ pub fn fast_timing() -> Timing {
     Timing {
         node_heartbeat_ms: 100,
         node_suspect_ms: 500,
+        session_grace_ms: 60,
         ready_timeout_ms: 300,
         recovery_patience_ms: 400,
         recoveries: 16,

@@ -54,8 +54,12 @@ pub struct Segd {
     pipes: BTreeMap<StreamId, PipeId>,
     next_stream: u64,
     calls: BTreeMap<u64, Call>,
-    member: u8,
-    registered: bool,
+    pub member: u8,
+    pub registered: bool,
+    /// The stream its heartbeats go on, and to which member.
+    pub session: Option<(PipeId, u8)>,
+    /// No heartbeat before this moment.
+    pub beat_due: u64,
     pub watcher: Watcher,
 }
 
@@ -77,6 +81,8 @@ impl Segd {
             calls: BTreeMap::new(),
             member: 0,
             registered: false,
+            session: None,
+            beat_due: 0,
             watcher: Watcher::default(),
         }
     }
@@ -87,7 +93,7 @@ impl World {
         &mut self.segds[usize::from(n)]
     }
 
-    fn incarnation(&self, n: u8) -> Incarnation {
+    pub(super) fn incarnation(&self, n: u8) -> Incarnation {
         Incarnation(u64::from(self.state(Proc::Segd(n)).life))
     }
 
@@ -355,34 +361,16 @@ impl World {
             segd.pipes.remove(&stream);
             self.segd_input(n, Input::StreamClosed { stream });
         }
+        self.own_session_gone(n, pipe);
         self.watch_gone(Proc::Segd(n), pipe);
     }
 
     // -- metad
 
-    fn segd_call(&mut self, n: u8, call: Call, ask: Ask) {
+    pub(super) fn segd_call(&mut self, n: u8, call: Call, ask: Ask) {
         let member = self.segd(n).member;
         let id = self.ask(Proc::Segd(n), member, ask);
         self.segd(n).calls.insert(id, call);
-    }
-
-    fn beat(&mut self, n: u8) {
-        let me = Proc::Segd(n);
-        let clock = self.clock(me);
-        let incarnation = self.incarnation(n);
-        let segd = self.segd(n);
-        let node = segd.id;
-        let load = segd.node.as_ref().map(|node| node.load(clock)).unwrap_or_default();
-        if segd.registered {
-            let (write_bytes_per_s, open_segments) = (load.write_bytes_per_s, load.open_segments);
-            let disk_failed = segd.disk_failed;
-            let ask = Ask::Heartbeat { node, incarnation, write_bytes_per_s, open_segments, disk_failed };
-            self.segd_call(n, Call::Heartbeat, ask);
-        } else {
-            self.segd_call(n, Call::Register, Ask::Register { node, incarnation });
-        }
-        let period_us = self.plan.timing.node_heartbeat_ms * 1000;
-        self.at(self.now + period_us, me, What::Beat);
     }
 
     fn segd_answer(&mut self, n: u8, call: u64, answer: Option<Answer>) {
@@ -400,6 +388,7 @@ impl World {
             (Call::Register, Some(Answer::Registered { version, .. })) => {
                 segd.registered = true;
                 self.segd_input(n, Input::Registered { version });
+                self.beat_at(n, self.now + 1);
             }
             (Call::Heartbeat, Some(Answer::Heartbeat { known })) => segd.registered &= known,
             (Call::Report { id, .. }, Some(Answer::Report { done, why })) => {

@@ -1,6 +1,6 @@
 //! `seam dev kill|pause|resume|restart`: one signal to one process or to many, and a line that says what became of it.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Role};
 use super::daemon::{Daemon, Ended, STOP_PATIENCE, State};
 use super::layout::Layout;
 use super::{daemons, ready};
@@ -36,7 +36,11 @@ pub async fn restart(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()
     for daemon in daemons(layout, &cluster, pattern)? {
         let began_unix_us = unix_us();
         let before = daemon.state()?;
-        let life = ready::life_of(layout, &cluster, &daemon.name).await;
+        // Only a segd node has one; a metad that is down is not waited for.
+        let life = match daemon.role {
+            Role::Segd => ready::life_of(layout, &cluster, &daemon.name).await,
+            Role::Metad | Role::Router | Role::Relay => 0,
+        };
         let ended = daemon.stop(STOP_PATIENCE)?;
         daemon.start()?;
         ready::await_one(layout, &cluster, &daemon, life).await?;

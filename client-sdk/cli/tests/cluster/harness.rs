@@ -19,6 +19,11 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// Start of the names of our directories; the test's process id follows.
 const PREFIX: &str = "cluster-test-";
 
+/// How often a test does what it does: more often where `SEAM_FULL=1` asks for the long runs.
+pub fn rounds(usual: usize, full: usize) -> usize {
+    if std::env::var_os("SEAM_FULL").is_some_and(|full| full == "1") { full } else { usual }
+}
+
 /// One cluster at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 

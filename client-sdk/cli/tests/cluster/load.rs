@@ -22,6 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 struct Shared {
     rate_per_s: AtomicU64,
     stopped: AtomicBool,
+    sent: AtomicU64,
     acked: AtomicU64,
     read: AtomicU64,
     errors: Mutex<Vec<String>>,
@@ -70,6 +71,19 @@ impl Load {
 
     pub fn acked(&self) -> u64 {
         self.shared.acked.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the ack of a record that is sent after this call: whoever wrote before is not enough.
+    pub async fn next_ack(&self) {
+        let sent = self.shared.sent.load(Ordering::Relaxed);
+        let ack = async {
+            // Acks come in order: record `n` has offset `n`.
+            while self.acked() <= sent {
+                self.check();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        soon("the next ack", ack).await;
     }
 
     /// Fails if anything went wrong so far.
@@ -131,7 +145,10 @@ async fn write(producer: Producer, shared: Arc<Shared>) -> u64 {
         last = now;
         while sent < due as u64 {
             match producer.send_due(Record::new(value(sent)), now, sent) {
-                Ok(()) => sent += 1,
+                Ok(()) => {
+                    sent += 1;
+                    shared.sent.store(sent, Ordering::Relaxed);
+                }
                 Err(error) if error.code == ErrorCode::Overloaded && error.is_definite() => break,
                 Err(error) => {
                     shared.error(format!("record {sent} was not taken: {error}"));

@@ -6,7 +6,7 @@ use crate::raw::{endpoint, nameless, nameless_endpoint, turned_away};
 use quinn::ConnectionError;
 use seam_grpc::admin_client::AdminClient;
 use seam_grpc::metadata_client::MetadataClient;
-use seam_grpc::{DrainNodeRequest, HeartbeatRequest, StatusRequest};
+use seam_grpc::{DrainNodeRequest, RegisterRequest, StatusRequest};
 use seam_transport::grpc::{GrpcConfig, channel};
 use seam_transport::pki::DevCa;
 use seam_transport::quic::code;
@@ -72,8 +72,8 @@ async fn grpc_too(cluster: &Cluster, foreign: &TlsPaths) {
     let stranger = dial(&TlsMaterial::load_untrusted(foreign).expect("a pair"));
     let status = soon("an end", AdminClient::new(stranger.clone()).status(StatusRequest {})).await;
     assert!(no_answer(&status.expect_err("a stranger was answered")));
-    let beat = soon("an end", MetadataClient::new(stranger).heartbeat(HeartbeatRequest::default())).await;
-    assert!(no_answer(&beat.expect_err("a stranger was answered")));
+    let posing = soon("an end", MetadataClient::new(stranger).register(RegisterRequest::default())).await;
+    assert!(no_answer(&posing.expect_err("a stranger was answered")));
     until("the failure counted", || failures(&metrics, "seam_metad") > before);
 
     let before = failures(&metrics, "seam_metad");
@@ -89,8 +89,8 @@ async fn grpc_too(cluster: &Cluster, foreign: &TlsPaths) {
 
     // A client may administrate, but not pose as a node.
     let client = dial(&TlsMaterial::load(&ours).expect("ours"));
-    let beat = soon("an answer", MetadataClient::new(client).heartbeat(HeartbeatRequest::default())).await;
-    let refused = beat.expect_err("a client is no node");
+    let posing = soon("an answer", MetadataClient::new(client).register(RegisterRequest::default())).await;
+    let refused = posing.expect_err("a client is no node");
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     // And a node may not administrate.
     let node = DevCa::load(cluster.root().join("pki")).expect("the cluster's CA").paths("segd-1");

@@ -15,6 +15,10 @@ pub struct ReplyId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
+/// One stream of heartbeats from a node to this leader, numbered by the shell and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
 /// Settings to change; `None` keeps the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TopicPatch {
@@ -87,7 +91,15 @@ pub enum Input {
         write_bytes_per_s: u64,
         open_segments: u32,
         disk_failed: bool,
+        /// The stream it came on.
+        session: SessionId,
+        /// Of the heartbeat before, as the node measured it; 0: not known yet.
+        round_trip_us: u64,
         reply: ReplyId,
+    },
+    /// The stream of heartbeats broke or ended, and not by our own doing.
+    SessionBroken {
+        session: SessionId,
     },
     Report {
         node: NodeId,

@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | `io` | inputs, effects, answers |
 //! | `pending` | proposals on their way, who waits |
-//! | `nodes` | who is heard, who is suspected, who is fit |
+//! | `nodes` | who is heard, who is fit |
+//! | `liveness` | who is suspected, who is taken for dead |
 //! | `reports` | what nodes say, turned into commands |
 //! | `range` | successors: wanted, prepared, timed out, released |
 //! | `recovery` | agents: appointed, paced, appointed again |
@@ -20,6 +21,7 @@
 mod admin;
 mod answers;
 mod io;
+mod liveness;
 mod nodes;
 mod pending;
 mod range;
@@ -27,7 +29,7 @@ mod recovery;
 mod reports;
 mod steps;
 
-pub use io::{Admin, Answer, Effect, Input, ReplyId, Step, Token, TopicPatch};
+pub use io::{Admin, Answer, Effect, Input, ReplyId, SessionId, Step, Token, TopicPatch};
 pub use nodes::NodeReport;
 
 use crate::command::{Command, Outcome};
@@ -36,6 +38,7 @@ use crate::limits::Timing;
 use crate::state::Meta;
 use crate::tick::Tick;
 use admin::RollJob;
+use liveness::Liveness;
 use nodes::Heard;
 use pending::{Pending, Subject, Waiter};
 use range::{Want, Watched};
@@ -65,6 +68,7 @@ pub struct Driver {
     /// The latest time seen; a jump from it means that this process was paused.
     seen: Tick,
     heard: BTreeMap<NodeId, Heard>,
+    liveness: Liveness,
     /// Successors asked for, by the segment they are to follow.
     wants: BTreeMap<SegmentId, Want>,
     /// Measures and timers of segments that are planned, ready or just open.
@@ -79,6 +83,8 @@ pub struct Driver {
     suspects: BTreeMap<SegmentId, Suspect>,
     /// When nodes that came back were last heard of in the life before.
     last_lives: BTreeMap<NodeId, Tick>,
+    /// Ends that agents fixed before their candidates were ready, by candidate: recorded the moment it is.
+    fixed: BTreeMap<SegmentId, Command>,
     /// Ranges whose recovery waits for another to end.
     paced: BTreeSet<RangeId>,
     pending: Pending,
@@ -86,7 +92,6 @@ pub struct Driver {
     /// Ranges to look at now, and later.
     dirty: BTreeSet<RangeId>,
     wakes: BTreeSet<(Tick, RangeId)>,
-    next_node_check: Tick,
     next_sweep: Tick,
 }
 
@@ -131,7 +136,8 @@ impl Driver {
             {
                 out.push(Effect::Reply { id: reply, answer: Answer::NotLeader });
             }
-            Input::Applied { .. } | Input::Lost { .. } if !self.leads => {}
+            Input::Applied { .. } | Input::Lost { .. } | Input::SessionBroken { .. } if !self.leads => {}
+            Input::SessionBroken { session } => self.liveness.session_broken(now, session, &self.timing),
             Input::Register { id, name, addr, domain, incarnation, reply } => {
                 let command = Command::RegisterNode { id, name, addr, domain, incarnation };
                 self.propose_for(now, command, Waiter::Register(reply), out);
@@ -143,11 +149,13 @@ impl Driver {
                 write_bytes_per_s,
                 open_segments,
                 disk_failed,
+                session,
+                round_trip_us,
                 reply,
             } => {
                 let beat =
                     Heard { last: now, free_bytes: Some(free_bytes), write_bytes_per_s, open_segments, disk_failed };
-                let known = self.take_heartbeat(meta, node, incarnation, beat);
+                let known = self.take_heartbeat(now, meta, (node, incarnation), (session, round_trip_us), beat);
                 out.push(Effect::Reply { id: reply, answer: Answer::Heartbeat { known } });
             }
             Input::Report { node, incarnation, report, reply } => {
@@ -171,7 +179,7 @@ impl Driver {
         }
         let proposal = self.pending.oldest().map(|t| t.plus_ms(self.timing.propose_timeout_ms));
         let wake = self.wakes.first().map(|(at, _)| *at);
-        [Some(self.next_node_check), Some(self.next_sweep), proposal, wake].into_iter().flatten().min()
+        [Some(self.liveness.next_check()), Some(self.next_sweep), proposal, wake].into_iter().flatten().min()
     }
 
     fn start_leading(&mut self, now: Tick, meta: &Meta, out: &mut Vec<Effect>) {
@@ -179,7 +187,7 @@ impl Driver {
         self.leads = true;
         // Nobody is suspected before a full period of our own watch.
         self.heard = meta.nodes.keys().map(|id| (*id, Heard::at(now))).collect();
-        self.next_node_check = now;
+        self.liveness.check_at(now);
         self.next_sweep = now;
     }
 
@@ -249,6 +257,11 @@ impl Driver {
             Outcome::Done | Outcome::Created { .. } | Outcome::Prepared { .. } | Outcome::Appointed { .. } => {
                 self.tell_steps(now, meta, asked_at, command, outcome, out);
                 self.note_applied(now, meta, asked_at, command, outcome);
+                if let Command::MarkReady { segment, .. } = command
+                    && let Some(command) = self.fixed.remove(segment)
+                {
+                    self.propose(now, command, out);
+                }
             }
             Outcome::Refused { .. } => {}
         }
@@ -266,6 +279,7 @@ impl Driver {
             (Command::RegisterNode { id, .. }, _) => {
                 let before = self.heard.insert(*id, Heard::at(now));
                 self.last_lives.extend(before.map(|b| (*id, b.last)));
+                self.liveness.forgive(*id);
             }
             (Command::Prepare { prior, .. }, Outcome::Prepared { segment }) => {
                 let heard_at = self.wants.get(prior).map(|w| w.since).or(asked_at);
@@ -344,6 +358,7 @@ impl Driver {
         self.watched.retain(|id, _| active(id));
         self.stalled.retain(|id, _| active(id));
         self.suspects.retain(|id, _| active(id));
+        self.fixed.retain(|id, _| active(id));
         let over: Vec<SegmentId> = self.recoveries.keys().copied().filter(|id| !active(id)).collect();
         over.into_iter().for_each(|id| self.end_recovery(id));
     }

@@ -1,8 +1,8 @@
-//! Who is heard, who is suspected, who is fit for what. Liveness is not guessed: a node is dead only after
-//! `node_suspect_ms` of silence that we watched ourselves, so a new leader, or one that was paused, starts to count anew.
+//! Who is heard, and who is fit for what: to hold a new segment, to recover one, to keep what it has. Who is taken for
+//! dead is decided in `liveness`.
 
 use super::Driver;
-use super::io::Effect;
+use super::io::SessionId;
 use crate::command::Command;
 use crate::placement::{self, Ask, Candidate, Fitness, NoPlace};
 use crate::state::Meta;
@@ -65,37 +65,25 @@ impl Driver {
         meta.nodes.iter().map(report).collect()
     }
 
-    /// After a pause of our own, silence of others proves nothing.
-    pub(super) fn note_time(&mut self, now: Tick) {
-        if now.since_us(self.seen) > self.timing.pause_us() {
-            self.heard.values_mut().for_each(|h| h.last = now);
-        }
-    }
-
     /// Whether the node is registered in this life and not taken for dead.
-    pub(super) fn take_heartbeat(&mut self, meta: &Meta, id: NodeId, incarnation: Incarnation, beat: Heard) -> bool {
+    pub(super) fn take_heartbeat(
+        &mut self,
+        now: Tick,
+        meta: &Meta,
+        (id, incarnation): (NodeId, Incarnation),
+        (session, round_trip_us): (SessionId, u64),
+        beat: Heard,
+    ) -> bool {
         let known = meta.nodes.get(&id).is_some_and(|n| n.view.incarnation == incarnation && !n.is_dead());
         if known {
+            let was_reachable = self.is_reachable(now, meta, id);
             let before = self.heard.insert(id, beat);
-            if before.is_some_and(|b| b.disk_failed != beat.disk_failed) {
+            self.liveness.note_session(id, session, round_trip_us);
+            if !was_reachable || before.is_some_and(|b| b.disk_failed != beat.disk_failed) {
                 self.dirty.extend(meta.ranges.keys().copied());
             }
         }
         known
-    }
-
-    pub(super) fn check_nodes(&mut self, now: Tick, meta: &Meta, out: &mut Vec<Effect>) {
-        if now < self.next_node_check {
-            return;
-        }
-        self.next_node_check = now.plus_ms(self.timing.node_heartbeat_ms);
-        for (id, node) in &meta.nodes {
-            let last = self.heard.entry(*id).or_insert(Heard::at(now)).last;
-            if !node.is_dead() && now > last.plus_ms(self.timing.node_suspect_ms) {
-                let incarnation = node.view.incarnation;
-                self.propose(now, Command::SetNodeState { id: *id, incarnation, state: NodeState::Dead }, out);
-            }
-        }
     }
 
     pub(super) fn fitness(&self, now: Tick, id: NodeId, node: &Node) -> Fitness {
@@ -103,26 +91,32 @@ impl Driver {
         if heard.is_some_and(|h| h.disk_failed) {
             return Fitness::DiskFailed;
         }
+        if self.liveness.is_given_up(id) {
+            return Fitness::Dead;
+        }
         match node.view.state {
             NodeState::Dead => Fitness::Dead,
             NodeState::Draining => Fitness::Draining,
-            NodeState::Live => {
-                let is_quiet = heard.is_none_or(|h| now > h.last.plus_ms(self.timing.quiet_ms()));
-                if is_quiet { Fitness::Suspect } else { Fitness::Usable }
-            }
+            NodeState::Live if self.answers(now, id) => Fitness::Usable,
+            NodeState::Live => Fitness::Suspect,
         }
     }
 
-    /// It answers: not dead, heard lately, its disk in service.
-    pub(super) fn is_reachable(&self, now: Tick, meta: &Meta, id: NodeId) -> bool {
-        let fresh = self.heard.get(&id).is_some_and(|h| now <= h.last.plus_ms(self.timing.quiet_ms()));
-        fresh && !self.is_lost(meta, id)
+    /// This leader itself heard from it, lately, and its session stands.
+    pub(super) fn answers(&self, now: Tick, id: NodeId) -> bool {
+        let fresh = |h: &Heard| h.free_bytes.is_some() && now <= h.last.plus_ms(self.timing.quiet_ms());
+        self.heard.get(&id).is_some_and(fresh) && !self.liveness.is_suspected(id)
     }
 
-    /// Committed as dead, or its disk is out of service: no copy there can grow.
+    /// It answers, and is not lost.
+    pub(super) fn is_reachable(&self, now: Tick, meta: &Meta, id: NodeId) -> bool {
+        self.answers(now, id) && !self.is_lost(meta, id)
+    }
+
+    /// Taken for dead, or its disk is out of service: no copy there can grow.
     pub(super) fn is_lost(&self, meta: &Meta, id: NodeId) -> bool {
         let disk_failed = self.heard.get(&id).is_some_and(|h| h.disk_failed);
-        disk_failed || meta.nodes.get(&id).is_none_or(|n| n.is_dead())
+        disk_failed || self.liveness.is_given_up(id) || meta.nodes.get(&id).is_none_or(|n| n.is_dead())
     }
 
     /// Lost, or an operator wants it empty: a segment should not stay there.
@@ -161,7 +155,7 @@ impl Driver {
         prior: &[NodeId],
         avoid: &[NodeId],
     ) -> Result<Vec<NodeId>, NoPlace> {
-        self.place(now, meta, config, usize::from(config.ack_quorum), prior, 0, avoid)
+        self.place(now, meta, config, config.open_quorum(), prior, 0, avoid)
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is one part of the question")]

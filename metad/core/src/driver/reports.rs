@@ -145,12 +145,12 @@ impl Driver {
                 let (by, stats) = (RollBy::Recovery(epoch), Box::default());
                 let ready_us = self.watched.get(&next).map_or(0, |w| w.ready_us);
                 let recovery = Some(Box::new(self.recovery_stats(now, id, (epoch, node), agent)));
-                commit(
-                    segment,
-                    end,
-                    next,
-                    Command::CommitRoll { segment: id, end, next, by, stats, ready_us, recovery },
-                )
+                let command = Command::CommitRoll { segment: id, end, next, by, stats, ready_us, recovery };
+                if meta.segments.get(&next).is_some_and(|s| s.state == SegmentState::Planned) {
+                    self.fixed.insert(next, command);
+                    return Verdict::Again(format!("{next} is not ready yet"));
+                }
+                commit(segment, end, next, command)
             }
         }
     }

@@ -27,7 +27,7 @@ impl Meta {
             return Err(Refusal::RangeOpen { range, head });
         }
         next_attempt(record.root_attempts, attempt)?;
-        self.check_replicas(replicas, config, config.ack_quorum)?;
+        self.check_replicas(replicas, config, config.open_quorum())?;
         // metad itself is the binder of a first segment (it opens only by `MarkReady`), so it needs nobody's release.
         let waiting: Vec<SegmentId> = record.roots.iter().copied().filter(|s| self.known(*s).is_candidate()).collect();
         let surplus = (waiting.len() + 1).saturating_sub(self.limits.candidates as usize);
@@ -67,7 +67,7 @@ impl Meta {
                 return Err(Refusal::TooManyCandidates { prior, limit });
             }
         }
-        self.check_replicas(replicas, config, config.ack_quorum)?;
+        self.check_replicas(replicas, config, config.open_quorum())?;
         let range = before.range;
         let segment = self.make_candidate(range, Some(prior), replicas, Binder::Primary, ch);
         self.trace_roll(prior, trace, ch);
@@ -107,7 +107,7 @@ impl Meta {
             return Err(Refusal::NotAReplica { segment: id, agent });
         }
         self.check_life(agent, agent_incarnation)?;
-        self.check_replicas(replicas, config, config.ack_quorum)?;
+        self.check_replicas(replicas, config, config.open_quorum())?;
         let epoch = Epoch(expected_epoch.0 + 1);
         let range = segment.range;
         let superseded: Vec<SegmentId> = segment.recovery.iter().map(|r| r.candidate).collect();
@@ -151,8 +151,8 @@ impl Meta {
             return Ok(Outcome::Done);
         }
         self.check_life(segment.primary(), incarnation)?;
-        if !open_on.contains(&segment.primary()) || union.len() < usize::from(segment.ack_quorum) {
-            let why = format!("open on {open_on:?}, but {} with its primary are needed", segment.ack_quorum);
+        if !open_on.contains(&segment.primary()) || union.len() < segment.open_quorum() {
+            let why = format!("open on {open_on:?}, but {} with its primary are needed", segment.open_quorum());
             return Err(Refusal::BadReplicas(why));
         }
         let (range, binder) = (segment.range, segment.binder);

@@ -98,6 +98,11 @@ impl Segment {
         *self.replicas.first().expect("a segment is refused without replicas")
     }
 
+    /// Replicas it must be open on before it may be chosen.
+    pub fn open_quorum(&self) -> usize {
+        usize::from(self.ack_quorum).max(self.recovery_quorum())
+    }
+
     pub fn recovery_quorum(&self) -> usize {
         self.replicas.len() - usize::from(self.ack_quorum) + 1
     }

@@ -41,7 +41,7 @@ impl Meta {
             return Err(Refusal::BadReplicas(why));
         }
         for replicas in placements {
-            self.check_replicas(replicas, config, config.replicas)?;
+            self.check_replicas(replicas, config, usize::from(config.replicas))?;
         }
         self.next_topic = self.next_topic.max(id.0 + 1);
         self.names.insert(name.to_owned(), id);
@@ -117,7 +117,7 @@ impl Meta {
         &self,
         replicas: &[NodeId],
         config: &TopicConfig,
-        min_alive: u8,
+        min_alive: usize,
     ) -> Result<(), Refusal> {
         let bad = |why: String| Err(Refusal::BadReplicas(why));
         if replicas.len() != usize::from(config.replicas) {
@@ -132,7 +132,7 @@ impl Meta {
             if i == 0 && node.is_dead() {
                 return bad(format!("the primary {id} is dead"));
             }
-            alive += u8::from(!node.is_dead());
+            alive += usize::from(!node.is_dead());
         }
         if alive < min_alive {
             return bad(format!("only {alive} of the {min_alive} nodes needed are alive"));

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use crate::common::{life, n, s};
-use metad_core::{Admin, Answer, Command, Driver, Effect, Input, Meta, ReplyId, Tick, Timing, Token};
+use metad_core::{Admin, Answer, Command, Driver, Effect, Input, Meta, ReplyId, SessionId, Tick, Timing, Token};
 use seam_wire::meta::{Binder, NodeState, SegmentState, SegmentView};
 use seam_wire::report::{AgentStats, Report, RollStats};
 use seam_wire::topic::TopicConfig;
@@ -19,6 +19,9 @@ pub struct World {
     /// Node to life, of those that run.
     pub lives: BTreeMap<u32, u64>,
     last_lives: BTreeMap<u32, u64>,
+    /// Node to the session its heartbeats come on.
+    sessions: BTreeMap<u32, u64>,
+    last_session: u64,
     pub failed_disks: BTreeSet<u32>,
     /// Candidates do not open.
     pub mute_opens: bool,
@@ -45,6 +48,8 @@ impl World {
             now: Tick(1_000_000),
             lives: BTreeMap::new(),
             last_lives: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            last_session: 0,
             failed_disks: BTreeSet::new(),
             mute_opens: false,
             autopilot: false,
@@ -60,6 +65,7 @@ impl World {
         };
         w.input(Input::BecameLeader);
         (1..=nodes).for_each(|id| w.start(id));
+        w.settle();
         w.advance(STEP_MS);
         w
     }
@@ -129,6 +135,11 @@ impl World {
 
     pub fn heartbeat(&mut self, node: u32) -> bool {
         let reply = self.reply();
+        let next = &mut self.last_session;
+        let session = *self.sessions.entry(node).or_insert_with(|| {
+            *next += 1;
+            *next
+        });
         let input = Input::Heartbeat {
             node: n(node),
             incarnation: life(self.lives.get(&node).copied().unwrap_or(0)),
@@ -136,6 +147,8 @@ impl World {
             write_bytes_per_s: 0,
             open_segments: 0,
             disk_failed: self.failed_disks.contains(&node),
+            session: SessionId(session),
+            round_trip_us: 500,
             reply,
         };
         self.input(input);
@@ -145,12 +158,27 @@ impl World {
     pub fn start(&mut self, node: u32) {
         let life = self.last_lives.get(&node).copied().unwrap_or(0) + 1;
         self.last_lives.insert(node, life);
+        self.sessions.remove(&node);
         self.lives.insert(node, life);
         self.register(node);
     }
 
+    /// Falls silent; its session stands.
     pub fn stop(&mut self, node: u32) {
         self.lives.remove(&node);
+    }
+
+    /// Is killed: its session breaks.
+    pub fn kill(&mut self, node: u32) {
+        self.stop(node);
+        self.break_session(node);
+    }
+
+    /// The next heartbeat comes on a session of its own.
+    pub fn break_session(&mut self, node: u32) {
+        if let Some(session) = self.sessions.remove(&node) {
+            self.input(Input::SessionBroken { session: SessionId(session) });
+        }
     }
 
     pub fn restart(&mut self, node: u32) {
@@ -321,7 +349,7 @@ impl World {
     fn open(&mut self, view: &SegmentView) {
         let open_on: Vec<_> = view.spec.replicas.iter().copied().filter(|n| self.lives.contains_key(&n.0)).collect();
         let primary = view.spec.primary();
-        let opens = open_on.contains(&primary) && open_on.len() >= usize::from(view.spec.ack_quorum);
+        let opens = open_on.contains(&primary) && open_on.len() >= view.spec.open_quorum();
         if opens && !self.mute_opens {
             let incarnation = life(self.lives[&primary.0]);
             self.say(primary.0, Report::Ready { segment: view.spec.id, open_on, incarnation });

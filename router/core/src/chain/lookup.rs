@@ -57,6 +57,19 @@ impl Chains {
         self.nodes.get(&node)
     }
 
+    /// Whether the node is not known dead.
+    pub fn lives(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(alive)
+    }
+
+    /// The process that wrote this segment is over: its node is dead, or lives in another life. What it was sent and did not
+    /// answer, it never will.
+    pub fn writer_is_over(&self, segment: SegmentId) -> bool {
+        let Some(view) = self.segments.get(&segment) else { return false };
+        let Some(node) = self.nodes.get(&view.spec.primary()) else { return false };
+        !alive(node) || view.primary_incarnation.is_some_and(|life| life != node.incarnation)
+    }
+
     /// Nodes that are not known dead: those worth a warm connection.
     pub fn live_nodes(&self) -> impl Iterator<Item = &NodeView> {
         self.nodes.values().filter(|node| alive(node))

@@ -94,6 +94,9 @@ impl RangeProducer {
             return if empty { Verdict::Close } else { Verdict::Break(Fate::Unknown) };
         }
         let decided = chains.sealed(segment).map(|(_, next)| next);
+        if decided.is_some() && !empty && chains.writer_is_over(segment) {
+            return Verdict::Break(Fate::Unknown);
+        }
         let told = self.moved_to.get(&segment).copied();
         let recovered = chains.segment(segment).is_some_and(|view| view.recovery.is_some());
         match (stream.state, decided) {

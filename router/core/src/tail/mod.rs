@@ -137,6 +137,8 @@ enum State {
     },
     Reading {
         segment: SegmentId,
+        /// Who is read from.
+        node: NodeId,
         stream: Stream,
         last_word: Tick,
         /// The chain says that the segment is sealed: more, or `End`, is owed.
@@ -147,7 +149,7 @@ enum State {
 
 #[derive(Clone, Debug)]
 enum Successor {
-    Open { stream: Stream, attempts: u32 },
+    Open { stream: Stream, node: NodeId, attempts: u32 },
     Broken { retry_at: Tick, attempts: u32 },
 }
 
@@ -209,6 +211,7 @@ impl Tail {
             Input::Resumed => self.touch(now),
         }
         self.finish_if_complete(out);
+        self.leave_if_over(now, chains, out);
         self.note_owed(now, chains);
         self.search(now, chains, out);
         self.watch_successors(now, chains, out);
@@ -318,7 +321,7 @@ impl Tail {
     /// A candidate's stream, before its turn.
     fn on_successor(&mut self, now: Tick, id: TailStream, msg: FromSegd, payload: Bytes, out: &mut Vec<Effect>) {
         let found = self.successors.values_mut().find_map(|successor| match successor {
-            Successor::Open { stream, attempts } if stream.id == id => Some((stream, attempts)),
+            Successor::Open { stream, attempts, .. } if stream.id == id => Some((stream, attempts)),
             Successor::Open { .. } | Successor::Broken { .. } => None,
         });
         let Some((stream, attempts)) = found else {
@@ -368,12 +371,12 @@ impl Tail {
                 out.push(Effect::Close { stream: stream.id });
             }
         }
-        let Some(Successor::Open { mut stream, .. }) = successor else {
+        let Some(Successor::Open { mut stream, node, .. }) = successor else {
             return;
         };
         self.counters.warm_handovers += 1;
         let (id, held) = (stream.id, std::mem::take(&mut stream.held));
-        self.state = State::Reading { segment: next, stream, last_word: now, owed: false };
+        self.state = State::Reading { segment: next, node, stream, last_word: now, owed: false };
         self.silence = Silence::new(now, &self.settings);
         for (msg, payload) in held {
             self.on_message(now, id, msg, payload, out);
@@ -406,17 +409,6 @@ impl Tail {
             if let Successor::Open { stream, .. } = successor {
                 out.push(Effect::Close { stream: stream.id });
             }
-        }
-    }
-
-    /// The stall clock starts when the chain shows the seal: an idle open segment owes nothing.
-    fn note_owed(&mut self, now: Tick, chains: &Chains) {
-        if let State::Reading { segment, last_word, owed, .. } = &mut self.state
-            && !*owed
-            && chains.sealed(*segment).is_some()
-        {
-            *owed = true;
-            *last_word = now;
         }
     }
 

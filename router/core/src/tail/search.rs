@@ -27,7 +27,7 @@ impl Tail {
 
     fn on_successor_broken(&mut self, now: Tick, id: TailStream, out: &mut Vec<Effect>) {
         let found = self.successors.iter().find_map(|(segment, successor)| match successor {
-            Successor::Open { stream, attempts } if stream.id == id => Some((*segment, *attempts)),
+            Successor::Open { stream, attempts, .. } if stream.id == id => Some((*segment, *attempts)),
             Successor::Open { .. } | Successor::Broken { .. } => None,
         });
         if let Some((segment, attempts)) = found {
@@ -71,6 +71,30 @@ impl Tail {
         self.leave(now, segment, Some(WireError::retry(ErrorCode::Unavailable, detail)), out);
     }
 
+    /// The segment is decided and the node that is read from does not live: whoever holds the end may serve it, and a
+    /// stream to a dead process would only be missed when its time is over.
+    pub(super) fn leave_if_over(&mut self, now: Tick, chains: &Chains, out: &mut Vec<Effect>) {
+        let State::Reading { segment, node, .. } = self.state else {
+            return;
+        };
+        if chains.sealed(segment).is_some() && !chains.lives(node) {
+            let error = WireError::retry(ErrorCode::Unavailable, format!("{node} is dead"));
+            self.counters.breaks += 1;
+            self.leave(now, segment, Some(error), out);
+        }
+    }
+
+    /// The stall clock starts when the chain shows the seal: an idle open segment owes nothing.
+    pub(super) fn note_owed(&mut self, now: Tick, chains: &Chains) {
+        if let State::Reading { segment, last_word, owed, .. } = &mut self.state
+            && !*owed
+            && chains.sealed(*segment).is_some()
+        {
+            *owed = true;
+            *last_word = now;
+        }
+    }
+
     /// Opens a stream where the tail goes on, if it has none and one can be had.
     pub(super) fn search(&mut self, now: Tick, chains: &Chains, out: &mut Vec<Effect>) {
         let State::Searching { segment, retry_at } = self.state else {
@@ -108,7 +132,7 @@ impl Tail {
         let node = readers[(self.turn % readers.len() as u64) as usize];
         let stream = self.open(segment, node, Some(self.wanted), out);
         let owed = chains.sealed(segment).is_some();
-        self.state = State::Reading { segment, stream, last_word: now, owed };
+        self.state = State::Reading { segment, node, stream, last_word: now, owed };
         self.silence = Silence::new(now, &self.settings);
     }
 
@@ -150,7 +174,7 @@ impl Tail {
                 continue;
             };
             let stream = self.open(id, node, None, out);
-            self.successors.insert(id, Successor::Open { stream, attempts });
+            self.successors.insert(id, Successor::Open { stream, node, attempts });
         }
     }
 

@@ -17,6 +17,7 @@ use seam_wire::table::TableSnapshot;
 use seam_wire::{Epoch, NodeId, Offset, ProducerId, SegmentId, Tick};
 
 /// A `Begin` as it came.
+#[derive(Debug)]
 pub(super) struct BeginMessage {
     pub prior: SegmentId,
     pub binder: Binder,
@@ -36,7 +37,11 @@ impl Node {
         begin: BeginMessage,
         out: &mut Outbox,
     ) {
-        let Some(writer) = self.writers.get(&segment) else { return };
+        let Some(writer) = self.writers.get_mut(&segment) else { return };
+        if writer.machine.phase() == Phase::Opening {
+            writer.early_begin = Some((from, begin)); // Taken when enough replicas have it open.
+            return;
+        }
         if writer.machine.start().is_none() {
             let Some(table) = assemble(writer.inherited.get(&begin.prior), &begin) else {
                 return; // The table sent ahead was lost: the repetition carries all of it.

@@ -231,6 +231,12 @@ impl Node {
         Load { write_bytes_per_s: rates.sum(), open_segments: u32::try_from(open).unwrap_or(u32::MAX) }
     }
 
+    /// Replicas that answer nobody, since the end on their disk may not be the end that was acked. The next life must know.
+    pub fn unknown_tails(&self) -> BTreeSet<SegmentId> {
+        let unknown = |(_, state): &(&SegmentId, &ReplicaState)| !state.machine.tail_known();
+        self.replicas.iter().filter(unknown).map(|(id, _)| *id).collect()
+    }
+
     pub fn id(&self) -> NodeId {
         self.id
     }

@@ -118,6 +118,9 @@ impl Node {
             Report::Ready { segment, open_on: writer.machine.open_on().collect(), incarnation: self.incarnation };
         self.step(self.trace_into(segment), "successor.open", segment, made, out);
         self.report(now, report, out);
+        if let Some((from, begin)) = self.writers.get_mut(&segment).and_then(|writer| writer.early_begin.take()) {
+            self.on_begin(now, from, segment, begin, out);
+        }
         self.begin_if_known(now, segment, out);
         if let Some(writer) = self.writers.get(&segment)
             && writer.machine.start().is_some()

@@ -56,10 +56,10 @@ impl Node {
             Peer::Decided { decision } => self.decide_replica(segment, decision, out),
             Peer::Fence { epoch } => self.on_fence(from, segment, epoch, out),
             Peer::Promised { epoch, tail } => self.on_promised(now, from, segment, epoch, tail, out),
-            Peer::CannotAnswer { epoch: _ } => {}
+            Peer::CannotAnswer { epoch } => self.on_cannot_answer(now, from, segment, epoch, out),
             Peer::RecoveryFetch { epoch, from: at } => self.on_recovery_fetch(from, segment, epoch, at, out),
             Peer::RecoveryData { epoch, base, next: _, table, start } => {
-                self.on_recovery_data(segment, epoch, (start, base), table, payload, out);
+                self.on_recovery_data(now, segment, epoch, (start, base), table, payload, out);
             }
         }
     }

@@ -45,11 +45,19 @@ impl Node {
         };
         self.agents.insert(segment, agent);
         Self::count(Counter::RecoveryStarted, out);
-        self.repeat_recovery(now, segment, out);
+        self.ask_replicas(now, segment, out);
     }
 
-    /// Asks again whatever is unanswered; set in motion by a timer until metad decides.
+    /// Asks again whatever is unanswered; set in motion by a timer until metad decides. Who was silent for a whole round is
+    /// not waited for where others will do.
     pub(super) fn repeat_recovery(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
+        if let Some(agent) = self.agents.get_mut(&segment) {
+            agent.machine.give_up_on_silent();
+        }
+        self.ask_replicas(now, segment, out);
+    }
+
+    fn ask_replicas(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         let Some(agent) = self.agents.get_mut(&segment) else { return };
         agent.fetching = false;
         agent.sending.clear();
@@ -107,6 +115,20 @@ impl Node {
         self.drive_agent(now, segment, out);
     }
 
+    /// A replica lost its disk, or does not know where its tail ends: it is not waited for.
+    pub(super) fn on_cannot_answer(
+        &mut self,
+        now: Tick,
+        from: NodeId,
+        segment: SegmentId,
+        epoch: Epoch,
+        out: &mut Outbox,
+    ) {
+        let Some(agent) = self.agents.get_mut(&segment).filter(|agent| agent.machine.epoch() == epoch) else { return };
+        agent.machine.cannot_answer(from);
+        self.drive_agent(now, segment, out);
+    }
+
     /// A replica promised a higher epoch to another: this agent's recovery is over.
     pub(super) fn on_agent_fenced(&mut self, segment: SegmentId, promised: Epoch) {
         if self.agents.get(&segment).is_some_and(|agent| agent.machine.epoch() < promised) {
@@ -121,7 +143,6 @@ impl Node {
         let Some(agent) = self.agents.get_mut(&segment) else { return };
         if agent.machine.has_answered(self.id) && replica.machine.epoch() == agent.machine.epoch() {
             agent.machine.holds(self.id, replica.machine.durable_end());
-            agent.fetching = false;
             self.drive_agent(now, segment, out);
         }
     }
@@ -131,14 +152,15 @@ impl Node {
         let Some(decision) = agent.machine.decision() else { return };
         let epoch = agent.machine.epoch();
         let own = agent.machine.held_by(self.id);
-        if let Some(held) = own
-            && held < decision.end
+        // From what was handed to the journal on: what is not durable yet is on its way, and need not come again.
+        let written = self.replicas.get(&segment).and_then(|r| r.machine.start().map(|_| r.machine.written_end()));
+        let from = written.unwrap_or(agent.machine.start());
+        if own.is_some()
+            && from < decision.end
             && !agent.fetching
-            && let Some(source) = agent.machine.source(held)
+            && let Some(source) = agent.machine.source(from)
         {
             agent.fetching = true;
-            let from = self.replicas.get(&segment).and_then(|r| r.machine.start().map(|_| r.machine.durable_end()));
-            let from = from.unwrap_or(agent.machine.start());
             self.tell(source, segment, Peer::RecoveryFetch { epoch, from }, out);
         }
         if own.is_some_and(|held| held >= decision.end) {
@@ -238,6 +260,7 @@ impl Node {
 
     pub(super) fn on_recovery_data(
         &mut self,
+        now: Tick,
         segment: SegmentId,
         epoch: Epoch,
         (start, base): (Offset, Offset),
@@ -247,13 +270,21 @@ impl Node {
     ) {
         let Some(agent) = self.agents.get_mut(&segment).filter(|agent| agent.machine.epoch() == epoch) else { return };
         let Some(decision) = agent.machine.decision() else { return };
-        agent.fetching = false;
         // A source that answered late may hold more than the end that was fixed.
         let (payload, next) = head_of(payload, base, decision.end);
-        if next > base {
-            agent.stats.copied_records += base.until(next);
-            let request = WriteRequest { epoch, start, base, next, seal: None };
-            self.accept_write(self.id, segment, request, table, payload, out);
+        if next == base {
+            return; // It had nothing: another is asked when the timer says so.
+        }
+        agent.stats.copied_records += base.until(next);
+        let written = |node: &Node| node.replicas.get(&segment).map(|replica| replica.machine.written_end());
+        let before = written(self);
+        let request = WriteRequest { epoch, start, base, next, seal: None };
+        self.accept_write(self.id, segment, request, table, payload, out);
+        if written(self) > before
+            && let Some(agent) = self.agents.get_mut(&segment)
+        {
+            agent.fetching = false;
+            self.drive_agent(now, segment, out);
         }
     }
 

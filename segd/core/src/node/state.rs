@@ -1,5 +1,6 @@
 //! What a node keeps per segment: a replica beside its producer table, and, where it is the primary, the writer around it.
 
+use super::begin::BeginMessage;
 use crate::handoff::Handoff;
 use crate::io::StreamId;
 use crate::marks::Marks;
@@ -201,6 +202,8 @@ pub(super) struct Writer {
     /// The table P sent ahead, by prior.
     pub inherited: BTreeMap<SegmentId, ProducerTable>,
     pub start_known: Option<Inherited>,
+    /// A `Begin` that came before the segment was ready, and from whom.
+    pub early_begin: Option<(NodeId, BeginMessage)>,
     pub times: RollTimes,
     /// The last `roll_requested` acted on.
     pub roll_acted: u32,
@@ -237,6 +240,7 @@ impl Writer {
             unanswered: BTreeMap::new(),
             inherited: BTreeMap::new(),
             start_known: None,
+            early_begin: None,
             times: RollTimes::default(),
             roll_acted: 0,
             roll_reason: RollReason::Operator,

@@ -54,6 +54,13 @@ impl Step<'_> {
         self.drive_agent(epoch);
     }
 
+    pub(super) fn agent_gives_up(&mut self, epoch: Epoch) {
+        if let Some(agent) = self.agent_mut(epoch) {
+            agent.edit(Agent::give_up_on_silent);
+            self.drive_agent(epoch);
+        }
+    }
+
     fn drive_agent(&mut self, epoch: Epoch) {
         let Some(agent) = self.agent_mut(epoch) else { return };
         let Some(decision) = agent.decision() else { return };

@@ -53,6 +53,8 @@ pub enum Action {
     Retry,
     /// metad appoints the next agent.
     Appoint,
+    /// An agent waits no more for replicas that say nothing.
+    GiveUp(Epoch),
     /// metad wants M back.
     AskRelease,
     /// A node restarts; the first `kept` entries of its queue had reached the disk.
@@ -85,6 +87,7 @@ impl Step<'_> {
             Action::SuccessorSwitches => self.successor_switches(),
             Action::Retry => self.retry(),
             Action::Appoint => self.appoint(),
+            Action::GiveUp(epoch) => self.agent_gives_up(epoch),
             Action::AskRelease => {
                 let views = self.w.metad.edit(|metad| metad.ask_release(super::layout::M));
                 self.told_by_metad(views);
