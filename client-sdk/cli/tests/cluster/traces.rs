@@ -175,12 +175,23 @@ fn finish(mut child: Child, input: &[u8]) {
     assert!(ended.success(), "{ended}");
 }
 
+/// A program that does not outlive the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// `seam produce`, fed line by line.
 struct Writer {
     stop: Arc<AtomicBool>,
     failed: Arc<AtomicBool>,
     feeding: JoinHandle<u64>,
-    child: Child,
+    child: Running,
 }
 
 impl Writer {
@@ -205,7 +216,7 @@ impl Writer {
             }
             written
         });
-        Writer { stop, failed, feeding, child }
+        Writer { stop, failed, feeding, child: Running(child) }
     }
 
     fn check(&self) {
@@ -217,7 +228,7 @@ impl Writer {
         self.check();
         self.stop.store(true, Ordering::Relaxed);
         let written = self.feeding.join().expect("the feeder ends");
-        let ended = self.child.wait().expect("it ends");
+        let ended = self.child.0.wait().expect("it ends");
         assert!(ended.success(), "{ended}");
         written
     }
@@ -225,7 +236,7 @@ impl Writer {
 
 /// `seam consume --follow`.
 struct Reader {
-    child: Child,
+    child: Running,
     read: Arc<AtomicU64>,
     counting: JoinHandle<()>,
 }
@@ -243,18 +254,17 @@ impl Reader {
                 lines.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Reader { child, read, counting }
+        Reader { child: Running(child), read, counting }
     }
 
-    /// Waits for all of them, then ends it as Ctrl-C does.
-    fn stop(mut self, written: u64) {
+    /// Waits for all of them, then ends it.
+    fn stop(self, written: u64) {
         let deadline = Instant::now() + PATIENCE;
         while self.read.load(Ordering::Relaxed) < written {
             assert!(Instant::now() < deadline, "{} of {written} lines read", self.read.load(Ordering::Relaxed));
             std::thread::sleep(PAUSE);
         }
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        drop(self.child);
         self.counting.join().expect("the counter ends");
     }
 }
