@@ -10,9 +10,9 @@ use crate::lane::Lane;
 use crate::pacer::Pacer;
 use crate::producer::ProducerBuilder;
 use crate::query;
-use seam_transport::TlsMaterial;
 use seam_transport::grpc::GrpcConfig;
 use seam_transport::meta_client::{MetaClient, MetaClientConfig, MetaMember};
+use seam_transport::{CertWatch, TlsMaterial};
 use seam_wire::{ErrorCode, Offset, WireError};
 use std::fmt;
 use std::sync::Arc;
@@ -60,11 +60,13 @@ pub struct Offsets {
 }
 
 impl Client {
-    /// Checks the settings and loads the certificates. Dials nobody yet. Must be called inside a tokio runtime.
+    /// Checks the settings and loads the certificates; new ones in the same files are taken within seconds. Dials nobody yet. Must be called inside a tokio runtime.
     /// Errors name the file or setting and the remedy.
     pub fn connect(config: ClientConfig) -> Result<Client, Error> {
         config.validate()?;
         let tls = TlsMaterial::load(&config.tls)?;
+        // New certificates hold for what this client dials from then on; the look-out ends with the last of its connections.
+        CertWatch::start(&tls, &config.tls);
         let members: Vec<MetaMember> = config
             .metad
             .iter()

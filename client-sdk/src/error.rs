@@ -63,8 +63,16 @@ impl Error {
 }
 
 /// Why a consumer cannot go on. Broken connections and restarts are not among them: those it survives by itself.
+///
+/// [`ConsumeError::Trimmed`] alone is no end: it says what the reader missed, and the consumer goes on after it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConsumeError {
+    /// Retention deleted the records `[from, start)` of this range before they were read. Told once; the next record of the
+    /// range is that at `start`.
+    #[error(
+        "range {range}: retention deleted offsets {from} to {start} before they were read; reading goes on at {start}"
+    )]
+    Trimmed { range: u32, from: Offset, start: Offset },
     #[error("topic {topic:?}: {detail}")]
     UnknownTopic { topic: String, detail: String },
     #[error("topic {topic:?} has no range {range}: {detail}")]
@@ -88,4 +96,11 @@ pub enum ConsumeError {
     /// A member of a consumer group cannot go on.
     #[error(transparent)]
     Group(#[from] GroupError),
+}
+
+impl ConsumeError {
+    /// Whether the consumer goes on after this error: something was missed, and nothing is broken.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, ConsumeError::Trimmed { .. })
+    }
 }

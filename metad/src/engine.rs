@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -69,6 +69,12 @@ impl View<'_> {
     pub fn driver(&self) -> &Driver {
         &self.inner.driver
     }
+}
+
+/// The wall clock, milliseconds since 1970. Dates seals; a clock before 1970 counts as 1970.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Engine {
@@ -206,7 +212,9 @@ impl Engine {
         if matches!(input, Input::LostLeadership) {
             inner.traces.clear();
         }
-        inner.driver.handle(self.now(), &inner.meta, input, &mut effects);
+        let now = self.now();
+        inner.driver.set_wall_clock(now, unix_ms());
+        inner.driver.handle(now, &inner.meta, input, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Propose { token, mut command } => {

@@ -30,6 +30,7 @@ pub fn tell(command: &Command, outcome: &Outcome) {
             | Command::Recover { .. }
             | Command::CommitRoll { .. }
             | Command::ConfirmReclaimed { .. }
+            | Command::Trim { .. }
             | Command::RequestRoll { .. }
             | Command::GateOpened { .. }
             | Command::RollRecorded { .. },

@@ -13,7 +13,7 @@ use seam_grpc::admin_server::AdminServer;
 use seam_grpc::metadata_server::MetadataServer;
 use seam_transport::grpc::{ChannelError, GrpcError, GrpcServer, MAX_MESSAGE_BYTES, Peer, channel};
 use seam_transport::metrics::{MetricsServer, Registry, serve_metrics};
-use seam_transport::{Role, TlsError, TlsMaterial};
+use seam_transport::{CertWatch, Role, TlsError, TlsMaterial};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
@@ -120,6 +120,7 @@ impl Metad {
         let registry = Registry::new("seam_metad");
         metrics::register(&registry, &engine, &log);
         failures.show(&registry);
+        CertWatch::start(&tls, &config.tls).show(&registry);
         let metrics = match config.metrics_listen {
             Some(listen) => {
                 let (engine, name) = (engine.clone(), config.name.clone());

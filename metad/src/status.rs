@@ -47,7 +47,9 @@ pub fn failed(error: WireError) -> Status {
         (_, Certainty::Indeterminate) => Code::Aborted,
         (ErrorCode::UnknownTopic | ErrorCode::UnknownRange | ErrorCode::UnknownSegment, _) => Code::NotFound,
         (ErrorCode::AlreadyExists, _) => Code::AlreadyExists,
-        (ErrorCode::InvalidArgument | ErrorCode::OffsetOutOfRange, _) => Code::InvalidArgument,
+        (ErrorCode::InvalidArgument | ErrorCode::OffsetOutOfRange | ErrorCode::Trimmed { .. }, _) => {
+            Code::InvalidArgument
+        }
         (ErrorCode::NotAuthorized, _) => Code::PermissionDenied,
         (ErrorCode::Overloaded, _) => Code::ResourceExhausted,
         (ErrorCode::Internal, _) => Code::Internal,

@@ -16,6 +16,8 @@ pub fn topic_info(meta: &Meta, topic: &TopicView) -> rpc::TopicInfo {
             id: range.id.0,
             index: range.index,
             segments: ids.filter_map(|id| segment_info(meta, id)).collect(),
+            start: range.start.0,
+            sealed_bytes: range.sealed_bytes,
         }
     });
     rpc::TopicInfo {
@@ -28,11 +30,13 @@ pub fn topic_info(meta: &Meta, topic: &TopicView) -> rpc::TopicInfo {
 
 fn segment_info(meta: &Meta, id: SegmentId) -> Option<rpc::SegmentInfo> {
     let view = meta.segment(id)?;
+    let kept = meta.kept(id).unwrap_or_default();
     let (state, start, end, next) = match &view.state {
         SegmentState::Planned => ("planned", None, None, None),
         SegmentState::Ready { .. } => ("ready", None, None, None),
         SegmentState::Open { start } => ("open", Some(start.0), None, None),
         SegmentState::Sealed { start, end, next } => ("sealed", Some(start.0), Some(end.0), Some(next.0)),
+        SegmentState::Trimmed { start, end, next, .. } => ("trimmed", Some(start.0), Some(end.0), Some(next.0)),
         SegmentState::Reclaiming => ("reclaiming", None, None, None),
         SegmentState::Reclaimed => ("reclaimed", None, None, None),
     };
@@ -51,6 +55,8 @@ fn segment_info(meta: &Meta, id: SegmentId) -> Option<rpc::SegmentInfo> {
             agent: recovery.agent.0,
             candidate: recovery.candidate.0,
         }),
+        bytes: kept.bytes,
+        sealed_at_ms: kept.sealed_at_ms,
     })
 }
 
@@ -188,6 +194,8 @@ fn topic_config(config: &TopicConfig) -> rpc::TopicConfig {
         segment_bytes: config.segment_bytes,
         segment_records: config.segment_records,
         max_age_ms: config.max_age_ms,
+        retention_bytes: config.retention_bytes,
+        retention_ms: config.retention_ms,
     }
 }
 
@@ -242,6 +250,8 @@ pub fn read_config(asked: Option<rpc::TopicConfig>) -> Result<TopicConfig, Strin
     }
     config.segment_records = asked.segment_records;
     config.max_age_ms = asked.max_age_ms;
+    config.retention_bytes = asked.retention_bytes;
+    config.retention_ms = asked.retention_ms;
     Ok(config)
 }
 
@@ -253,6 +263,8 @@ pub fn read_patch(asked: &rpc::AlterTopicRequest) -> Result<TopicPatch, String> 
         segment_bytes: asked.segment_bytes,
         segment_records: asked.segment_records,
         max_age_ms: asked.max_age_ms,
+        retention_bytes: asked.retention_bytes,
+        retention_ms: asked.retention_ms,
     })
 }
 
@@ -272,6 +284,8 @@ mod tests {
             segment_bytes: 1 << 20,
             segment_records: 1000,
             max_age_ms: 60_000,
+            retention_bytes: 10 << 30,
+            retention_ms: 604_800_000,
         };
         assert_eq!(read_config(Some(topic_config(&config))), Ok(config));
         assert_eq!(read_config(Some(rpc::TopicConfig::default())), Ok(TopicConfig::default()));

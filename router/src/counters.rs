@@ -46,6 +46,7 @@ pub struct Counters {
     tail_stuck: Counter,
     tail_breaks: Counter,
     tail_order_faults: Counter,
+    pub tails_trimmed: Counter,
     loud_peers: Mutex<BTreeSet<String>>,
 }
 
@@ -92,6 +93,7 @@ impl Counters {
             tail_stuck: counter("tail_stuck", "Streams left by tails because records waited and none came"),
             tail_breaks: counter("tail_breaks", "Tail streams from segd that broke"),
             tail_order_faults: counter("tail_order_faults", "Messages to tails that did not fit; never delivered"),
+            tails_trimmed: counter("tails_trimmed", "Tails ended because what they wanted lies below the log's start"),
             loud_peers: Mutex::default(),
         }
     }
@@ -127,13 +129,12 @@ impl Counters {
         self.tail_stuck.inc_by(now.stuck - before.stuck);
         self.tail_breaks.inc_by(now.breaks - before.breaks);
         self.tail_order_faults.inc_by(now.order_faults - before.order_faults);
+        self.tails_trimmed.inc_by(now.trimmed - before.trimmed);
     }
 
     /// A batch refused at the door.
     pub fn bad_batch(&self, code: ErrorCode) {
-        let labels = [("reason", format!("{code:?}"))];
-        let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
-        self.registry.counter_with("bad_batches", "Batches refused at the door", &labels).inc();
+        self.registry.counter_with("bad_batches", "Batches refused at the door", &[("reason", code.name())]).inc();
     }
 
     /// A frame that ended its stream. `reason` is one of a few words. Logged once per peer.
@@ -148,7 +149,7 @@ impl Counters {
 
     /// An error told to a client at the opening of a stream, or that ended it.
     pub fn stream_error(&self, code: ErrorCode) {
-        let code = format!("{code:?}");
-        self.registry.counter_with("stream_errors", "Streams refused or ended with an error", &[("code", &code)]).inc();
+        let help = "Streams refused or ended with an error";
+        self.registry.counter_with("stream_errors", help, &[("code", code.name())]).inc();
     }
 }

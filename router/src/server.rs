@@ -11,7 +11,7 @@ use crate::ranges::Ranges;
 use seam_transport::meta_client::{MetaClient, MetaClientConfig};
 use seam_transport::metrics::{MetricsServer, Registry, serve_metrics};
 use seam_transport::quic::{self, Acceptor};
-use seam_transport::tls::TlsMaterial;
+use seam_transport::tls::{CertWatch, TlsMaterial};
 use seam_wire::meta::MetaUpdate;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ impl Server {
         let tls = TlsMaterial::load(&config.tls)?;
         let client = MetaClient::new(&config.metad, &tls, &config.grpc, MetaClientConfig::default())?;
         let updates = client.watch(0, &config.name);
-        Server::start_with(config, updates).await
+        Server::assemble(config, tls, updates).await
     }
 
     /// As `start`, with the updates of metad from elsewhere.
@@ -47,11 +47,20 @@ impl Server {
         config: Config,
         updates: impl Stream<Item = MetaUpdate> + Send + 'static,
     ) -> anyhow::Result<Server> {
-        config.validate()?;
         let tls = TlsMaterial::load(&config.tls)?;
+        Server::assemble(config, tls, updates).await
+    }
+
+    async fn assemble(
+        config: Config,
+        tls: TlsMaterial,
+        updates: impl Stream<Item = MetaUpdate> + Send + 'static,
+    ) -> anyhow::Result<Server> {
+        config.validate()?;
         let endpoint = quic::endpoint(config.listen, &tls, &config.quic)?;
         let upstream = quic::client_endpoint(&tls, &config.quic)?;
         let registry = Registry::new("router");
+        CertWatch::start(&tls, &config.tls).show(&registry);
         let context = Arc::new(Context {
             name: config.name,
             limits: config.limits,

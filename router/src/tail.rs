@@ -53,7 +53,10 @@ pub async fn serve(context: Arc<Context>, range: RangeId, from: TailFrom, follow
     match outcome {
         Outcome::Finished(end) => last_word(writer, FromRouter::TailEnd { end }).await,
         Outcome::Failed(error) => {
-            context.counters.tails_failed.inc();
+            // A reader that retention overtook is told so and goes on: counted apart.
+            if !matches!(error.code, ErrorCode::Trimmed { .. }) {
+                context.counters.tails_failed.inc();
+            }
             context.counters.stream_error(error.code);
             last_word(writer, FromRouter::Error { error }).await;
         }
@@ -85,7 +88,11 @@ async fn place(
                 Some(bounds) => bounds,
                 None => offsets::ends(context, range).await?,
             };
-            if offset < earliest || offset > latest {
+            if offset < earliest {
+                context.counters.tails_trimmed.inc();
+                return Err(WireError::trimmed(offset, earliest));
+            }
+            if offset > latest {
                 let detail = format!("offset {offset} is outside of {earliest}..={latest}");
                 return Err(WireError::refused(ErrorCode::OffsetOutOfRange, detail));
             }

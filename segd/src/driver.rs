@@ -172,7 +172,7 @@ impl Driver {
                 NodeState::Live | NodeState::Draining => self.links.dial(*id, name, addr, *incarnation),
                 NodeState::Dead => {} // The link's own task goes on trying: it may return.
             },
-            MetaItem::Node(_) | MetaItem::Topic(_) | MetaItem::Segment(_) => {}
+            MetaItem::Node(_) | MetaItem::Topic(_) | MetaItem::Segment(_) | MetaItem::Ids { .. } => {}
         }
     }
 
@@ -220,9 +220,12 @@ impl Driver {
                     published.serves = serves;
                 });
             }
-            Effect::Forget { segment } => {
+            Effect::LogStart { range, start } => self.store.log_starts(range, start),
+            Effect::Forget { segment, log_start } => {
                 self.links.forget(segment);
-                self.store.forget(segment);
+                self.store.forget(segment, log_start);
+                self.counters.segments_gone.inc();
+                self.counters.segments_trimmed.inc_by(u64::from(log_start.is_some()));
             }
             Effect::Report { id, report, trace } => self.reporter.report(id, report, trace, self.inbox.clone()),
             Effect::Fresh { segment, trace } => {

@@ -93,7 +93,10 @@ async fn router_stream(send: SendStream, recv: RecvStream, shared: Shared) {
     match reader.read::<ToSegd>().await {
         Ok(Some(frame)) => match frame.msg {
             ToSegd::AppendOpen => appends::serve(frame.segment, send, reader, shared).await,
-            ToSegd::TailOpen { from, until } => tails::serve(frame.segment, from, until, send, reader, shared).await,
+            ToSegd::TailOpen { from, until } => {
+                let of = tails::Of { segment: frame.segment, range: frame.range };
+                tails::serve(of, from, until, send, reader, shared).await;
+            }
             ToSegd::Committed => tails::committed(frame.segment, send, shared).await,
             ToSegd::Append { .. } => {
                 shared.counters.bad_frames.inc();

@@ -14,7 +14,7 @@ use anyhow::Context;
 use seam_transport::meta_client::{MetaClient, MetaClientConfig};
 use seam_transport::metrics::{MetricsServer, Registry, serve_metrics};
 use seam_transport::quic::{self, Acceptor};
-use seam_transport::tls::TlsMaterial;
+use seam_transport::tls::{CertWatch, TlsMaterial};
 use seam_wire::{NodeId, SegmentId};
 use segd_core::io::Input;
 use segd_core::node::{Node, Settings};
@@ -52,6 +52,7 @@ impl Server {
         let endpoint = quic::endpoint(config.listen, &tls, &config.quic)?;
         let client = MetaClient::new(&config.metad, &tls, &config.grpc, MetaClientConfig::default())?;
         let registry = Registry::new("segd");
+        CertWatch::start(&tls, &config.tls).show(&registry);
         let counters = Arc::new(Counters::new(&registry));
         let metrics = serve_metrics(config.metrics_listen, registry.clone(), status(&config, &store)).await?;
 

@@ -8,7 +8,7 @@ use seam_transport::stream::{FrameReader, FrameWriter, WriterLimits, spawn_write
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::frame::Frame;
 use seam_wire::msg::{FromSegd, ToSegd};
-use seam_wire::{Offset, SegmentId};
+use seam_wire::{Offset, RangeId, SegmentId};
 use segd_core::io::Input;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -16,8 +16,15 @@ use tokio::sync::watch;
 /// Records under way to one tail.
 const REPLIES: WriterLimits = WriterLimits { frames: 256, bytes: 4 << 20 };
 
+/// The segment a tail is of, and its range.
+#[derive(Clone, Copy)]
+pub struct Of {
+    pub segment: SegmentId,
+    pub range: RangeId,
+}
+
 pub async fn serve(
-    segment: SegmentId,
+    of: Of,
     from: Option<Offset>,
     until: Option<Offset>,
     send: SendStream,
@@ -27,15 +34,22 @@ pub async fn serve(
     let sender = spawn_writer_with::<FromSegd>(send, REPLIES);
     shared.counters.tails.inc();
     let outcome = tokio::select! {
-        outcome = follow(segment, from, until, &sender, &shared) => outcome,
+        outcome = follow(of, from, until, &sender, &shared) => outcome,
         // The router stopped the stream, or its connection is gone: no more is wanted.
         _ = sender.closed() => Ok(()),
         _ = until_reset(&mut reader) => Ok(()),
     };
-    if let Err(error) = outcome {
-        shared.counters.tail_errors.inc();
+    if let Err(mut error) = outcome {
+        if let ErrorCode::Trimmed { start } = error.code {
+            shared.counters.tails_trimmed.inc();
+            // A slow reader's segment may be long gone, and the log have moved on since.
+            let now = shared.store.log_start(of.range).unwrap_or(start).max(start);
+            error.code = ErrorCode::Trimmed { start: now };
+        } else {
+            shared.counters.tail_errors.inc();
+        }
         // If this cannot be said either, the stream ends without a last word and the router looks again.
-        let _ = sender.send(Frame::new(FromSegd::Error { error }).segment(segment)).await;
+        let _ = sender.send(Frame::new(FromSegd::Error { error }).segment(of.segment)).await;
     }
     shared.counters.tails.dec();
     let _ = sender.finish().await;
@@ -49,22 +63,23 @@ async fn until_reset(reader: &mut FrameReader) {
 }
 
 async fn follow(
-    segment: SegmentId,
+    of: Of,
     from: Option<Offset>,
     until: Option<Offset>,
     sender: &seam_transport::stream::FrameSender<FromSegd>,
     shared: &Shared,
 ) -> Result<(), WireError> {
-    let log = shared.store.log(segment).ok_or_else(|| unknown(segment))?;
+    let segment = of.segment;
+    let log = shared.store.log(segment).ok_or_else(|| not_here(of, from, shared))?;
     let mut published = log.subscribe();
-    serving(segment, &published.borrow_and_update())?;
+    serving(segment, from, &published.borrow_and_update())?;
     let start = published.borrow().start;
     let opened = Frame::new(FromSegd::TailOpened { start }).segment(segment);
     if sender.send(opened).await.is_err() {
         return Ok(());
     }
-    let begun = wait(&mut published, |p| p.start.is_some() || p.gone || !p.serves).await?;
-    serving(segment, &begun)?;
+    let begun = wait(&mut published, |p| p.start.is_some() || p.gone.is_some() || !p.serves).await?;
+    serving(segment, from, &begun)?;
     let start = begun.start.unwrap_or_default();
     let mut next = from.unwrap_or(start);
     // Opened ahead, by one that came over the boundary.
@@ -76,6 +91,8 @@ async fn follow(
     }
     loop {
         let bounds = *published.borrow_and_update();
+        // What is deleted is not read on, though the open file would still give it: its bytes are to be free.
+        still_there(segment, Some(next), &bounds)?;
         let end = until.unwrap_or(bounds.committed).min(bounds.committed);
         if next < end {
             let (through, payload) =
@@ -102,7 +119,7 @@ async fn follow(
         }
         let seen = bounds;
         let now = wait(&mut published, |p| *p != seen).await?;
-        serving(segment, &now)?;
+        serving(segment, Some(next), &now)?;
     }
 }
 
@@ -114,15 +131,33 @@ async fn wait(
     seen.map(|published| *published).map_err(|_| WireError::retry(ErrorCode::Unavailable, "this node is stopping"))
 }
 
-fn serving(segment: SegmentId, published: &Published) -> Result<(), WireError> {
-    if published.gone {
-        return Err(unknown(segment));
-    }
+/// Whether a reader that wants `next` may be served.
+fn serving(segment: SegmentId, next: Option<Offset>, published: &Published) -> Result<(), WireError> {
+    still_there(segment, next, published)?;
     if !published.serves {
         let detail = format!("this node may not serve {segment}; ask its primary, or a replica once it is sealed");
         return Err(WireError::retry(ErrorCode::NotPrimary, detail));
     }
     Ok(())
+}
+
+/// Not deleted. At its end a reader is served all the same: to be told what follows is all it lacks.
+fn still_there(segment: SegmentId, next: Option<Offset>, published: &Published) -> Result<(), WireError> {
+    let at_end = next.zip(published.decision).is_some_and(|(next, decision)| next >= decision.end);
+    match published.gone {
+        None => Ok(()),
+        Some(_) if at_end => Ok(()),
+        Some(Some(log_start)) => Err(WireError::trimmed(next.unwrap_or_default(), log_start)),
+        Some(None) => Err(unknown(segment)),
+    }
+}
+
+/// A segment this node does not hold: below the log's start, if the reader wants what lies there.
+fn not_here(of: Of, from: Option<Offset>, shared: &Shared) -> WireError {
+    match from.zip(shared.store.log_start(of.range)) {
+        Some((from, log_start)) if from < log_start => WireError::trimmed(from, log_start),
+        Some(_) | None => unknown(of.segment),
+    }
 }
 
 fn unknown(segment: SegmentId) -> WireError {
@@ -159,7 +194,7 @@ pub async fn committed(segment: SegmentId, send: SendStream, shared: Shared) {
     let answer = match shared.store.log(segment) {
         Some(log) => {
             let published = *log.subscribe().borrow();
-            match serving(segment, &published) {
+            match serving(segment, None, &published) {
                 Ok(()) => FromSegd::Committed {
                     start: published.start,
                     committed: published.committed.max(published.start.unwrap_or_default()),

@@ -98,6 +98,7 @@ impl Traces {
             | Effect::Publish { .. }
             | Effect::Forget { .. }
             | Effect::Found { .. }
+            | Effect::LogStart { .. }
             | Effect::Count(_)
             | Effect::Note { .. } => {}
         }

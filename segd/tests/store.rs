@@ -145,7 +145,7 @@ fn seal_and_decision_come_back_and_a_reclaimed_segment_does_not() {
     drop(rig);
     let (rig, restored) = open(dir.path());
     assert_eq!((restored[0].state.seal, restored[0].state.decision), (Some(seal), Some(decision)));
-    rig.store.forget(S);
+    rig.store.forget(S, None);
     assert!(rig.store.read(S, Offset(10), 1).is_err());
     rig.store.shutdown(&BTreeSet::new());
     drop(rig);
@@ -185,6 +185,39 @@ fn the_tail_of_a_replicated_topic_is_known_after_a_clean_stop_only() {
         rig.store.begin().unwrap();
         rig.store.shutdown(&BTreeSet::from([S]));
     }
+}
+
+/// A tail of a segment is told where the log starts when retention takes the segment away, and so is one that comes later.
+#[test]
+fn the_tails_of_a_trimmed_segment_are_told_where_the_log_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut rig, _) = open(dir.path());
+    rig.fill();
+    let published = rig.store.log(S).unwrap().subscribe();
+    rig.store.log_starts(RangeId(1), Offset(12));
+    rig.store.forget(S, Some(Offset(12)));
+    assert_eq!(published.borrow().gone, Some(Some(Offset(12))));
+    assert!(rig.store.log(S).is_none());
+    rig.store.log_starts(RangeId(1), Offset(5));
+    assert_eq!(rig.store.log_start(RangeId(1)), Some(Offset(12)), "it only rises");
+    assert_eq!(rig.store.log_start(RangeId(2)), None);
+    rig.store.shutdown(&BTreeSet::new());
+    drop(rig);
+    assert!(!dir.path().join("segments/7.log").exists());
+}
+
+/// What a recovery's report says of a segment's size is what its batches take, found again after a restart.
+#[test]
+fn the_bytes_of_a_segment_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut rig, _) = open(dir.path());
+    rig.fill();
+    rig.store.shutdown(&BTreeSet::new());
+    drop(rig);
+    let (rig, restored) = open(dir.path());
+    let (_, _, all) = rig.store.read(S, Offset(10), 1 << 20).unwrap();
+    assert!(!all.is_empty() && restored[0].bytes == all.len() as u64, "{} and {}", restored[0].bytes, all.len());
+    rig.store.shutdown(&BTreeSet::new());
 }
 
 fn copy_dir(from: &Path, to: &Path) {

@@ -52,6 +52,8 @@ fn plan(seed: u64, segment_records: u64, placement: Placement) -> Plan {
     plan.topic.anticipation = Anticipation::AtOpen;
     plan.topic.segment_records = segment_records;
     plan.topic.max_age_ms = 0;
+    plan.topic.retention_bytes = 0;
+    plan.topic.retention_ms = 0;
     plan.load.batches = 600;
     // No multiple of anything else, so that batches meet the switch in every phase.
     plan.load.gap_us = 997;

@@ -96,6 +96,9 @@ impl Summary {
             ("deliveries", stats.deliveries),
             ("planned rolls", stats.rolls - stats.unplanned_rolls),
             ("boundaries behind a gate", stats.gates_opened),
+            ("trims", stats.trims),
+            ("trimmed replicas deleted", stats.trimmed_replicas),
+            ("readers that retention overtook", stats.missed),
         ];
         if mode == FaultMode::All {
             wanted.extend([

@@ -3,6 +3,7 @@
 //! T1. Each offset is delivered at most once and in order: what lies below the next offset is dropped, what begins above
 //! it is a hole and is never delivered.
 //! T2. After a break the tail goes on at the offset after the last one delivered.
+//! T3. What retention deleted before it was delivered is told, once, and the tail goes on where the log starts.
 
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::msg::TailFrom;
@@ -75,6 +76,8 @@ pub enum TailEffect {
     AskEnd,
     /// Hand on the records of the batch from `first` on.
     Deliver { first: Offset, next: Offset },
+    /// The records `[from, start)` were deleted before they were delivered. The tail goes on at `start`.
+    Trimmed { from: Offset, start: Offset },
     /// All that was asked for has been delivered.
     Finish,
     /// The tail cannot go on.
@@ -110,6 +113,8 @@ pub struct Tail {
     state: State,
     /// Due next; `None` until the first tail told where it starts.
     next: Option<Offset>,
+    /// A reader from the earliest offset who has got nothing yet: he wants the log's start, wherever it moves.
+    at_earliest: bool,
     /// Tries since something last came.
     tries: u32,
     strikes: u32,
@@ -147,6 +152,7 @@ impl Tail {
             from,
             state: State::New,
             next,
+            at_earliest: from == TailFrom::Earliest,
             tries: 0,
             strikes: 0,
             unknown_since: None,
@@ -246,6 +252,7 @@ impl Tail {
         if next > expected {
             // T1: nothing below `expected`, nothing skipped.
             self.next = Some(next);
+            self.at_earliest = false;
             self.strikes = 0;
             out.push(TailEffect::Deliver { first: expected, next });
         }
@@ -262,7 +269,28 @@ impl Tail {
         out.push(TailEffect::Finish);
     }
 
+    /// T3. The log starts at `start` now, above what is due.
+    fn on_trimmed(&mut self, now: Tick, start: Offset, error: WireError, out: &mut Vec<TailEffect>) {
+        match self.next {
+            Some(_) if self.at_earliest => self.next = None,
+            Some(from) if from < start => {
+                self.next = Some(start);
+                out.push(TailEffect::Trimmed { from, start });
+            }
+            // It does not concern what is due: a router that is confused, or behind.
+            Some(_) | None => return self.again(now, true, error, out),
+        }
+        self.tries = 0;
+        self.again(now, false, error, out);
+    }
+
     fn on_refused(&mut self, now: Tick, error: WireError, out: &mut Vec<TailEffect>) {
+        if self.state == State::Over {
+            return;
+        }
+        if let ErrorCode::Trimmed { start } = error.code {
+            return self.on_trimmed(now, start, error, out);
+        }
         let unknown = matches!(error.code, ErrorCode::UnknownTopic | ErrorCode::UnknownRange);
         if unknown {
             let since = *self.unknown_since.get_or_insert(now);

@@ -1,5 +1,5 @@
-//! The tail machine against a log served by routers that break off, repeat themselves, refuse, damage and skip: every
-//! offset is delivered once and in order, whatever they do (T1, T2).
+//! The tail machine against a log served by routers that break off, repeat themselves, refuse, damage and skip, and that
+//! retention shortens: every offset is delivered once and in order, whatever they do (T1, T2), or told once as deleted (T3).
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,6 +20,8 @@ enum Step {
     /// Leave out a batch.
     Skip,
     Damage,
+    /// Retention deletes so many batches of what is left.
+    Trim(usize),
     Wait,
 }
 
@@ -31,6 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Refuse),
         1 => Just(Step::Skip),
         1 => Just(Step::Damage),
+        1 => (1usize..4).prop_map(Step::Trim),
         3 => Just(Step::Wait),
     ]
 }
@@ -42,7 +45,10 @@ struct World {
     bounds: Vec<u64>,
     /// The batch to serve next, while a tail is open.
     serving: Option<usize>,
+    /// The batch the log starts with.
+    log_start: usize,
     delivered: Vec<u64>,
+    missed: Vec<u64>,
     opens: Vec<TailFrom>,
     finished: bool,
     failed: Option<TailFailure>,
@@ -60,6 +66,10 @@ impl World {
                     self.input(TailInput::EndKnown { end });
                 }
                 TailEffect::Deliver { first, next } => self.delivered.extend(first.0..next.0),
+                TailEffect::Trimmed { from, start } => {
+                    assert_eq!(start.0, self.bounds[self.log_start], "told as it is");
+                    self.missed.extend(from.0..start.0);
+                }
                 TailEffect::Finish => self.finished = true,
                 TailEffect::Fail(failure) => self.failed = Some(failure),
             }
@@ -68,14 +78,23 @@ impl World {
 
     fn opened(&mut self, from: TailFrom) {
         self.opens.push(from);
+        let earliest = self.bounds[self.log_start];
         let start = match from {
-            TailFrom::Earliest => 0,
+            TailFrom::Offset(offset) if offset.0 < earliest => return self.is_trimmed(),
+            TailFrom::Earliest => earliest,
             TailFrom::Latest => *self.bounds.last().unwrap(),
             TailFrom::Offset(offset) => offset.0,
         };
         // The batch that holds it begins at or below it.
         self.serving = Some(self.bounds.iter().rposition(|bound| *bound <= start).unwrap());
         self.input(TailInput::Opened { start: Offset(start) });
+    }
+
+    fn is_trimmed(&mut self) {
+        self.serving = None;
+        let start = Offset(self.bounds[self.log_start]);
+        let error = WireError::trimmed(self.tail.next_offset().unwrap_or_default(), start);
+        self.input(TailInput::Refused { error });
     }
 
     fn batch(&mut self, index: usize) {
@@ -89,6 +108,14 @@ impl World {
         let Some(serving) = self.serving else {
             return self.wait();
         };
+        if let Step::Trim(count) = step {
+            self.log_start = (self.log_start + count).min(self.bounds.len() - 1);
+            return;
+        }
+        // segd or the router notices at the next word.
+        if serving < self.log_start {
+            return self.is_trimmed();
+        }
         let left = match step {
             Step::Serve => {
                 self.serving = Some((serving + 1).min(self.bounds.len() - 1));
@@ -100,13 +127,20 @@ impl World {
                 self.serving = Some((serving + 1).min(self.bounds.len() - 1));
                 return;
             }
-            Step::Wait => return self.wait(),
+            Step::Wait | Step::Trim(_) => return self.wait(),
             Step::Break => TailInput::Broken { detail: "broken".to_owned() },
             Step::Refuse => TailInput::Refused { error: WireError::retry(ErrorCode::Unavailable, "not now") },
             Step::Damage => TailInput::Damaged { detail: "crc".to_owned() },
         };
         self.serving = None;
         self.input(left);
+    }
+
+    /// Delivered or told as deleted, in order; twice where it was both.
+    fn known(&self) -> Vec<u64> {
+        let mut known = [self.delivered.as_slice(), self.missed.as_slice()].concat();
+        known.sort_unstable();
+        known
     }
 
     fn wait_if_broken(&mut self) {
@@ -125,9 +159,18 @@ impl World {
 
 fn world(bounds: Vec<u64>, from: TailFrom, settings: TailSettings) -> World {
     let tail = Tail::new(from, settings);
-    let (delivered, opens) = (Vec::new(), Vec::new());
-    let mut world =
-        World { now: Tick(1), tail, bounds, serving: None, delivered, opens, finished: false, failed: None };
+    let mut world = World {
+        now: Tick(1),
+        tail,
+        bounds,
+        serving: None,
+        log_start: 0,
+        delivered: Vec::new(),
+        missed: Vec::new(),
+        opens: Vec::new(),
+        finished: false,
+        failed: None,
+    };
     world.input(TailInput::Start);
     world
 }
@@ -146,7 +189,8 @@ proptest! {
         let start = start.min(end);
         let mut world = world(bounds, TailFrom::Offset(Offset(start)), TailSettings::default());
         steps.iter().for_each(|step| world.step(step));
-        prop_assert!(world.delivered.iter().copied().eq(start..start + world.delivered.len() as u64), "{:?}", world.delivered);
+        let known = world.known();
+        prop_assert!(known.iter().copied().eq(start..start + known.len() as u64), "{:?} {:?}", world.delivered, world.missed);
         if world.failed.is_some() {
             return Ok(()); // Damaged or skipped too often at one place.
         }
@@ -161,7 +205,8 @@ proptest! {
             world.wait();
             world.step(&Step::Serve);
         }
-        prop_assert!(world.delivered.iter().copied().eq(start..end), "{:?}", world.delivered);
+        prop_assert!(world.known().into_iter().eq(start..end), "{:?} {:?}", world.delivered, world.missed);
+        prop_assert!(world.delivered.is_sorted_by(|a, b| a < b), "{:?}", world.delivered);
         world.input(TailInput::Ended { end: Offset(end) });
         prop_assert!(world.finished);
     }
@@ -244,4 +289,41 @@ fn gives_up_only_when_told_to() {
         hasty.handle(now, TailInput::Tick, &mut out);
     }
     assert!(gave_up);
+}
+
+#[test]
+fn what_retention_deleted_is_told_once_and_reading_goes_on() {
+    let mut world = world(vec![0, 3, 5, 9], TailFrom::Offset(Offset(0)), TailSettings::default());
+    world.step(&Step::Serve);
+    world.step(&Step::Trim(2));
+    world.step(&Step::Serve);
+    assert_eq!(world.missed, [3, 4]);
+    world.wait();
+    assert_eq!(world.opens.last(), Some(&TailFrom::Offset(Offset(5))), "at once, where the log starts");
+    world.step(&Step::Serve);
+    assert_eq!((world.delivered, world.missed), (vec![0, 1, 2, 5, 6, 7, 8], vec![3, 4]));
+}
+
+/// Who asked for the earliest offset, and has got nothing, misses nothing.
+#[test]
+fn earliest_means_where_the_log_starts_when_the_first_record_comes() {
+    let mut world = world(vec![0, 3, 5], TailFrom::Earliest, TailSettings::default());
+    world.step(&Step::Trim(1));
+    world.step(&Step::Serve);
+    world.wait();
+    assert_eq!(world.opens, [TailFrom::Earliest, TailFrom::Earliest]);
+    world.step(&Step::Serve);
+    assert_eq!((world.delivered, world.missed), (vec![3, 4], vec![]));
+}
+
+/// A router that says "deleted" of what is not below what is due is left for another, and nothing is skipped for it.
+#[test]
+fn a_start_below_what_is_due_moves_nothing() {
+    let mut world = world(vec![0, 3, 5], TailFrom::Offset(Offset(3)), TailSettings::default());
+    let error = WireError::trimmed(Offset(1), Offset(2));
+    world.input(TailInput::Refused { error });
+    assert_eq!((world.tail.next_offset(), &world.failed), (Some(Offset(3)), &None));
+    world.wait();
+    world.step(&Step::Serve);
+    assert_eq!((world.delivered, world.missed), (vec![3, 4], vec![]));
 }

@@ -49,6 +49,8 @@ pub(super) fn config_to_rpc(config: &TopicConfig) -> rpc::TopicConfig {
         segment_bytes: config.segment_bytes,
         segment_records: config.segment_records,
         max_age_ms: config.max_age_ms,
+        retention_bytes: config.retention_bytes,
+        retention_ms: config.retention_ms,
     }
 }
 
@@ -66,6 +68,8 @@ fn config_from_rpc(config: &rpc::TopicConfig) -> Result<TopicConfig, Nonsense> {
         segment_bytes: config.segment_bytes,
         segment_records: config.segment_records,
         max_age_ms: config.max_age_ms,
+        retention_bytes: config.retention_bytes,
+        retention_ms: config.retention_ms,
     })
 }
 
@@ -77,6 +81,8 @@ pub(super) fn alter_to_rpc(name: &str, change: &AlterTopic) -> rpc::AlterTopicRe
         segment_bytes: change.segment_bytes,
         segment_records: change.segment_records,
         max_age_ms: change.max_age_ms,
+        retention_bytes: change.retention_bytes,
+        retention_ms: change.retention_ms,
     }
 }
 
@@ -91,14 +97,21 @@ pub(super) fn topic(info: rpc::TopicInfo) -> Result<TopicInfo, Nonsense> {
 }
 
 fn range(info: rpc::RangeInfo) -> RangeInfo {
-    RangeInfo { id: info.id, index: info.index, segments: info.segments.into_iter().map(segment).collect() }
+    RangeInfo {
+        id: info.id,
+        index: info.index,
+        start: info.start,
+        sealed_bytes: info.sealed_bytes,
+        segments: info.segments.into_iter().map(segment).collect(),
+    }
 }
 
 fn segment(info: rpc::SegmentInfo) -> SegmentInfo {
-    let rpc::SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt, recovery } = info;
+    let rpc::SegmentInfo { id, state, start, end, next, prior, replicas, .. } = info;
+    let rpc::SegmentInfo { ack_quorum, attempt, recovery, bytes, sealed_at_ms, .. } = info;
     let recovery =
         recovery.map(|rpc::RecoveryInfo { epoch, agent, candidate }| RecoveryInfo { epoch, agent, candidate });
-    SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt, recovery }
+    SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt, recovery, bytes, sealed_at_ms }
 }
 
 pub(super) fn node(info: rpc::NodeInfo) -> NodeInfo {

@@ -64,7 +64,7 @@ impl Admin {
         convert::topic(answer).map_err(|detail| nonsense(what(), detail))
     }
 
-    /// Changes what is `Some`, from the next prepared segment on. Errors: `UnknownTopic`; a setting out of bounds.
+    /// Changes what is `Some`, from the next prepared segment on, retention at once. Errors: `UnknownTopic`; a setting out of bounds.
     pub async fn alter_topic(&self, name: &str, change: AlterTopic) -> Result<TopicInfo, Error> {
         let what = || format!("alter topic {name:?}");
         let request = convert::alter_to_rpc(name, &change);

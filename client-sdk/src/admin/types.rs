@@ -3,7 +3,7 @@
 use seam_wire::topic::{Anticipation, Placement, TopicConfig};
 use serde::{Deserialize, Serialize};
 
-/// Settings to change; `None` keeps the value. They hold from the next prepared segment on.
+/// Settings to change; `None` keeps the value. They hold from the next prepared segment on, those of retention at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlterTopic {
     pub placement: Option<Placement>,
@@ -11,6 +11,8 @@ pub struct AlterTopic {
     pub segment_bytes: Option<u64>,
     pub segment_records: Option<u64>,
     pub max_age_ms: Option<u64>,
+    pub retention_bytes: Option<u64>,
+    pub retention_ms: Option<u64>,
 }
 
 /// A topic with its ranges and their chains of segments.
@@ -27,6 +29,10 @@ pub struct TopicInfo {
 pub struct RangeInfo {
     pub id: u64,
     pub index: u32,
+    /// The earliest offset: where the log starts. Retention moves it.
+    pub start: u64,
+    /// Bytes of the sealed segments that are kept.
+    pub sealed_bytes: u64,
     pub segments: Vec<SegmentInfo>,
 }
 
@@ -34,7 +40,7 @@ pub struct RangeInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentInfo {
     pub id: u64,
-    /// `planned`, `ready`, `open`, `sealed`, `reclaiming` or `reclaimed`.
+    /// `planned`, `ready`, `open`, `sealed`, `trimmed`, `reclaiming` or `reclaimed`.
     pub state: String,
     pub start: Option<u64>,
     /// The offset after the last record.
@@ -47,6 +53,10 @@ pub struct SegmentInfo {
     pub attempt: u32,
     /// Its latest recovery, at work while it is open: its primary is dead, or was complained about.
     pub recovery: Option<RecoveryInfo>,
+    /// Of its batches, once sealed.
+    pub bytes: u64,
+    /// When it was sealed, by the metad leader's wall clock: milliseconds since 1970; 0: not sealed.
+    pub sealed_at_ms: u64,
 }
 
 /// A recovery of a segment.

@@ -71,7 +71,8 @@ impl BatchConsumer {
         Ok(BatchConsumer { tails: Tails::start(client, topic, settings, false).await? })
     }
 
-    /// The next batch; `None` when all that was asked for has come. Cancel safe.
+    /// The next batch; `None` when all that was asked for has come. Goes on after an error that
+    /// [`is_passing`](ConsumeError::is_passing). Cancel safe.
     pub async fn next(&mut self) -> Option<Result<ConsumedBatch, ConsumeError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -90,7 +91,8 @@ impl Stream for BatchConsumer {
 }
 
 /// Reads a topic record by record: each exactly once and, within a range, in order. It survives broken connections and
-/// goes on after the last record it delivered. An error ends it.
+/// goes on after the last record it delivered. An error ends it, but for [`ConsumeError::Trimmed`]: that says, once, which
+/// records retention deleted before this reader got to them, and the next record is the first one there is.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,7 +128,8 @@ impl Consumer {
         Ok(Consumer { tails, range: 0, records: Vec::new().into_iter() })
     }
 
-    /// The next record; `None` when all that was asked for has come. Cancel safe.
+    /// The next record; `None` when all that was asked for has come. Goes on after an error that
+    /// [`is_passing`](ConsumeError::is_passing). Cancel safe.
     pub async fn next(&mut self) -> Option<Result<ConsumedRecord, ConsumeError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -78,6 +78,11 @@ pub(crate) struct RangeTail {
 /// How a step ended.
 pub(crate) enum Step {
     Chunk(Chunk),
+    /// Records were deleted before they were read; the tail goes on.
+    Trimmed {
+        from: Offset,
+        start: Offset,
+    },
     Finished,
     Failed(TailFailure),
 }
@@ -119,6 +124,7 @@ impl RangeTail {
                         }
                         return Step::Chunk(Chunk { first, next, ..chunk });
                     }
+                    TailEffect::Trimmed { from, start } => return Step::Trimmed { from, start },
                     TailEffect::Finish => {
                         self.over = true;
                         return Step::Finished;

@@ -56,6 +56,10 @@ impl Source {
                 let header = BatchHeader::parse(&chunk.bytes).expect("it was decoded");
                 Ok((header, chunk.into_records()))
             }
+            Step::Trimmed { from, start } => {
+                let detail = format!("the log starts at {start} now, above {from}");
+                Err(WireError::refused(ErrorCode::Trimmed { start }, detail))
+            }
             Step::Finished => Err(WireError::retry(ErrorCode::Internal, "a tail that follows came to an end")),
             Step::Failed(TailFailure::Refused(error)) => Err(error),
             Step::Failed(failure @ (TailFailure::Hole { .. } | TailFailure::Damaged { .. })) => {
@@ -92,7 +96,7 @@ async fn search(source: &Source, range: u32, moment_ms: i64) -> Result<Offset, W
         let ends = source.ends(range).await?;
         match search_in(source, range, moment_ms, low.max(ends.earliest), ends.latest).await {
             // Retention took the log's beginning meanwhile: it is looked for above.
-            Err(error) if error.code == ErrorCode::OffsetOutOfRange => {
+            Err(error) if matches!(error.code, ErrorCode::OffsetOutOfRange | ErrorCode::Trimmed { .. }) => {
                 let earliest = source.ends(range).await?.earliest;
                 if earliest <= low.max(ends.earliest) {
                     return Err(error);

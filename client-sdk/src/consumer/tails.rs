@@ -137,6 +137,10 @@ impl Tails {
                     self.go_on(tail.expect("a chunk came from a tail"));
                     return Poll::Ready(Some(Ok((range, chunk))));
                 }
+                Step::Trimmed { from, start } => {
+                    self.go_on(tail.expect("a trim was told by a tail"));
+                    return Poll::Ready(Some(Err(ConsumeError::Trimmed { range, from, start })));
+                }
                 Step::Finished => {}
                 Step::Failed(failure) => {
                     // Half a topic is no topic: the others end too.
@@ -163,6 +167,7 @@ impl Tails {
             ErrorCode::Unavailable | ErrorCode::DeadlineExceeded => ConsumeError::Unavailable { range, error },
             ErrorCode::UnknownSegment
             | ErrorCode::NotPrimary
+            | ErrorCode::Trimmed { .. }
             | ErrorCode::BadFrame
             | ErrorCode::BadBatch
             | ErrorCode::BatchTooLarge

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// A group's log is small: so are its segments.
 const SEGMENT_BYTES: u64 = 1 << 20;
+/// Its beginning goes when there is so much more: many snapshots lie within.
+const RETENTION_BYTES: u64 = 8 << 20;
 /// A snapshot is taken after so many records or bytes, so that little has to be read to join.
 pub const SNAPSHOT_RECORDS: u64 = 1_000;
 pub const SNAPSHOT_BYTES: u64 = 256 << 10;
@@ -53,6 +55,7 @@ pub async fn ensure(client: &Client, log: &str, consumed: &str) -> Result<(), Er
             ack_quorum: model.ack_quorum,
             placement: model.placement,
             segment_bytes: SEGMENT_BYTES,
+            retention_bytes: RETENTION_BYTES,
             ..TopicConfig::default()
         };
         match client.admin().create_internal_topic(log, config).await {

@@ -268,7 +268,7 @@ impl Stream for GroupConsumer {
                     this.in_hand = Some(InHand { range, term, records: chunk.into_records() });
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    this.over = true;
+                    this.over = !error.is_passing();
                     return Poll::Ready(Some(Err(error)));
                 }
                 // It has no range now, or none has anything.

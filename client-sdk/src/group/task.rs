@@ -114,7 +114,7 @@ impl Session<'_> {
                         let value = record.value.as_deref();
                         self.input(Input::Record { offset: record.offset, value });
                     }
-                    Some(Err(ConsumeError::OffsetOutOfRange { .. })) => return self.begin_again("went on without it"),
+                    Some(Err(ConsumeError::OffsetOutOfRange { .. } | ConsumeError::Trimmed { .. })) => return self.begin_again("went on without it"),
                     Some(Err(ConsumeError::UnknownTopic { .. })) => return self.unknown_log().await,
                     Some(Err(error)) => self.task.fail(format!("its log cannot be read: {error}")),
                     None => self.task.fail("its log came to an end".to_owned()),

@@ -466,6 +466,8 @@ impl MetadDouble {
             segment_bytes: 1 << 20,
             segment_records: 5,
             max_age_ms: 6,
+            retention_bytes: 7,
+            retention_ms: 8,
         };
         let segment = rpc::SegmentInfo {
             id: 9,
@@ -475,7 +477,7 @@ impl MetadDouble {
             ack_quorum: 2,
             ..Default::default()
         };
-        let range = rpc::RangeInfo { id: 7, index: 0, segments: vec![segment] };
+        let range = rpc::RangeInfo { id: 7, index: 0, start: 4, sealed_bytes: 0, segments: vec![segment] };
         rpc::TopicInfo { id: 1, name, config: Some(config), ranges: vec![range] }
     }
 }

@@ -59,12 +59,14 @@ mod tests {
             replicas: vec![1, 2, 3],
             ack_quorum: 2,
             attempt: 1,
+            bytes: 0,
+            sealed_at_ms: 0,
             recovery: None,
         }
     }
 
     fn topic(segments: Vec<SegmentInfo>) -> TopicInfo {
-        let ranges = vec![RangeInfo { id: 1, index: 0, segments }];
+        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, segments }];
         TopicInfo { id: 1, name: "events".to_owned(), config: TopicConfig::default(), ranges }
     }
 

@@ -136,7 +136,7 @@ impl Observed for Synthetic {
             start = roll.boundary;
         }
         segments.push(segment(topics[topic].segment, start, None));
-        let ranges = vec![RangeInfo { id: 1, index: 0, segments }];
+        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, segments }];
         Ok(TopicInfo { id: 1, name: topic.to_owned(), config: TopicConfig::default(), ranges })
     }
 
@@ -164,6 +164,8 @@ fn segment(id: u64, start: u64, decided: Option<(u64, u64)>) -> SegmentInfo {
         replicas: vec![1, 2, 3],
         ack_quorum: 2,
         attempt: 1,
+        bytes: 0,
+        sealed_at_ms: 0,
         recovery: None,
     }
 }

@@ -55,6 +55,8 @@ pub enum Command {
         trace: Option<TraceContext>,
     },
     /// The segment's end and next, for ever. In chain order; the first one wins.
+    /// `bytes`: of its batches, as its primary or the agent counts them. `sealed_at_ms`: the proposing leader's wall clock,
+    /// milliseconds since 1970; retention by age counts from it.
     CommitRoll {
         segment: SegmentId,
         end: Offset,
@@ -63,8 +65,13 @@ pub enum Command {
         stats: Box<RollStats>,
         ready_us: u64,
         recovery: Option<Box<RecoveryStats>>,
+        bytes: u64,
+        sealed_at_ms: u64,
     },
-    /// The node holds nothing of this reclaimed segment any more.
+    /// The log of the range starts at `keep` from now on, where it started at `first`: every segment before `keep` is to be
+    /// deleted. `keep` is sealed, and a sealed segment that has records stays.
+    Trim { range: RangeId, first: SegmentId, keep: SegmentId },
+    /// The node holds nothing of this reclaimed or trimmed segment any more.
     ConfirmReclaimed { segment: SegmentId, node: NodeId },
     /// Ask the primary to roll: raises the nonce from `expected` by one.
     RequestRoll { segment: SegmentId, expected: u32, reason: RollReason, trace: Option<TraceContext> },
@@ -132,6 +139,10 @@ pub enum Refusal {
     NotInChain { segment: SegmentId },
     #[error("{segment} is decided: end {end}, next {next}")]
     Decided { segment: SegmentId, end: Offset, next: SegmentId },
+    #[error("the log of {range} starts at {current:?}, not at {given}")]
+    WrongFirst { range: RangeId, current: Option<SegmentId>, given: SegmentId },
+    #[error("{range} cannot begin at {keep}: {why}")]
+    NotTrimmable { range: RangeId, keep: SegmentId, why: String },
     #[error("{next} was not prepared to follow {segment}")]
     NotACandidate { segment: SegmentId, next: SegmentId },
     #[error("{next} is not open on a quorum of its replicas yet; try again")]
@@ -163,6 +174,7 @@ impl Refusal {
             | WrongAttempt { .. }
             | TooManyCandidates { .. }
             | NotInChain { .. }
+            | WrongFirst { .. }
             | NotReady { .. }
             | WrongNonce { .. }
             | NodeDead { .. }
@@ -178,6 +190,7 @@ impl Refusal {
             | RangeOpen { .. }
             | WrongState { .. }
             | Decided { .. }
+            | NotTrimmable { .. }
             | NotACandidate { .. }
             | WrongBinder { .. }
             | EndBelowStart { .. }

@@ -21,5 +21,5 @@ pub use driver::{
 };
 pub use history::{OpeningStats, RecoveryCause, RecoveryStats, RollRecord};
 pub use limits::{Limits, Timing};
-pub use state::{Applied, Counters, Meta, RangeView, RestoreError, Violation};
+pub use state::{Applied, Counters, Kept, Meta, RangeView, RestoreError, Violation};
 pub use tick::Tick;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 type Dice = [u32; 6];
 
 fn segments(meta: &Meta) -> Vec<SegmentView> {
-    (1..).map_while(|id| meta.segment(SegmentId(id))).collect()
+    meta.segments().collect()
 }
 
 fn pick<T: Clone>(from: &[T], die: u32) -> Option<T> {
@@ -44,6 +44,10 @@ fn is_open(s: &SegmentView) -> bool {
     matches!(s.state, SegmentState::Open { .. })
 }
 
+fn is_leaving(s: &SegmentView) -> bool {
+    matches!(s.state, SegmentState::Trimmed { .. } | SegmentState::Reclaiming)
+}
+
 fn is_ready(s: &SegmentView) -> bool {
     matches!(s.state, SegmentState::Ready { .. })
 }
@@ -57,7 +61,7 @@ fn command(meta: &Meta, d: Dice) -> Command {
         let made = segments(meta).iter().filter(|s| s.spec.prior == Some(prior)).count() as u32;
         if die.is_multiple_of(8) { made } else { made + 1 }
     };
-    match d[0] % 20 {
+    match d[0] % 22 {
         0 => register(1 + d[1] % 6, 1 + u64::from(d[2] % 4)),
         1 => {
             let id = NodeId(1 + d[1] % 6);
@@ -132,16 +136,27 @@ fn command(meta: &Meta, d: Dice) -> Command {
             let end = (start + u64::from(d[3] % 9)).saturating_sub(u64::from(d[4].is_multiple_of(8)));
             let epoch = Epoch(u64::from(d[5] / 2 % 4));
             let by = if d[5].is_multiple_of(2) { RollBy::Planned } else { RollBy::Recovery(epoch) };
-            roll(segment.0, end, next.0, by)
+            let mut command = roll(segment.0, end, next.0, by);
+            if let Command::CommitRoll { bytes, .. } = &mut command {
+                *bytes = u64::from(d[3] % 900);
+            }
+            command
         }
         17 => {
-            let segment = target(meta, d[1], |s| s.state == SegmentState::Reclaiming);
+            let segment = target(meta, d[1], is_leaving);
             let node = meta.segment(segment).and_then(|s| pick(&s.spec.replicas, d[2])).unwrap_or(NodeId(d[3]));
             Command::ConfirmReclaimed { segment, node }
         }
         18 => {
             let (segment, expected) = (target(meta, d[1], is_open), d[2] % 3);
             Command::RequestRoll { segment, expected, reason: RollReason::Operator, trace: trace(d[3]) }
+        }
+        20..=21 => {
+            let range = RangeId(1 + u64::from(d[1] % 6));
+            let chain: Vec<SegmentId> = meta.chain(range).collect();
+            let first = if d[2].is_multiple_of(8) { pick(&chain, d[2] / 8) } else { chain.first().copied() };
+            let keep = pick(&chain, d[3]).unwrap_or(SegmentId(d[3].into()));
+            Command::Trim { range, first: first.unwrap_or(SegmentId(1)), keep }
         }
         _ => {
             let segment = target(meta, d[1], |s| is_ready(s) || is_open(s));
@@ -172,8 +187,14 @@ impl Watcher {
                 MetaItem::Node(n) => (0, u64::from(n.id.0)),
                 MetaItem::Topic(t) => (1, t.id.0),
                 MetaItem::Segment(s) => (2, s.spec.id.0),
+                MetaItem::Ids { .. } => unreachable!("only in a snapshot"),
             };
-            self.items.insert(key, item);
+            match &item {
+                MetaItem::Segment(s) if s.state == SegmentState::Reclaimed => self.items.remove(&key),
+                MetaItem::Node(_) | MetaItem::Topic(_) | MetaItem::Segment(_) | MetaItem::Ids { .. } => {
+                    self.items.insert(key, item)
+                }
+            };
         }
     }
 }
@@ -181,9 +202,18 @@ impl Watcher {
 fn start_and_end(s: &SegmentState) -> (Option<Offset>, Option<(Offset, SegmentId)>) {
     match s {
         SegmentState::Open { start } => (Some(*start), None),
-        SegmentState::Sealed { start, end, next } => (Some(*start), Some((*end, *next))),
-        _ => (None, None),
+        SegmentState::Sealed { start, end, next } | SegmentState::Trimmed { start, end, next, .. } => {
+            (Some(*start), Some((*end, *next)))
+        }
+        SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+            (None, None)
+        }
     }
+}
+
+/// It was given up and left in one command: nobody alive held it, or it was a candidate with no replica to ask.
+fn was_given_up(s: &SegmentView, meta: &Meta) -> bool {
+    s.spec.replicas.iter().all(|n| meta.node(*n).is_none_or(|n| n.state == NodeState::Dead))
 }
 
 proptest! {
@@ -215,14 +245,23 @@ proptest! {
                 prop_assert_eq!(before, after, "refused, but changed: {:?}", command);
             } else {
                 for old in segments(&before) {
-                    let new = meta.segment(old.spec.id).expect("segments stay");
+                    let Some(new) = meta.segment(old.spec.id) else {
+                        prop_assert!(is_leaving(&old) || was_given_up(&old, &meta), "{:?} left while it was needed", old);
+                        prop_assert!(meta.has_left(old.spec.id));
+                        continue;
+                    };
                     let deleted = meta.topic(old.spec.topic).expect("topics stay").deleted;
                     prop_assert_eq!(&old.spec, &new.spec);
                     let ((old_start, old_end), (new_start, new_end)) = (start_and_end(&old.state), start_and_end(&new.state));
                     prop_assert!(deleted || old_start.is_none() || old_start == new_start, "R3: {:?} {:?}", old, new);
                     prop_assert!(deleted || old_end.is_none() || old_end == new_end, "R5: {:?} {:?}", old, new);
-                    let is_gone = matches!(old.state, SegmentState::Reclaiming | SegmentState::Reclaimed);
-                    prop_assert!(!is_gone || matches!(new.state, SegmentState::Reclaiming | SegmentState::Reclaimed));
+                    prop_assert!(!is_leaving(&old) || is_leaving(&new), "{:?} comes back as {:?}", old, new);
+                }
+                for id in (1..=6).map(RangeId) {
+                    let starts = (before.range(id).map(|r| r.start), meta.range(id).map(|r| r.start));
+                    prop_assert!(starts.0 <= starts.1, "the log's start moves back: {:?}", starts);
+                    let trims = matches!(command, Command::Trim { .. });
+                    prop_assert!(trims || starts.0.is_none() || starts.0 == starts.1, "only a trim moves it: {:?}", command);
                 }
                 // Repeating what took effect changes nothing, unless others have moved meanwhile.
                 let mut twice = meta.clone();
@@ -232,7 +271,9 @@ proptest! {
             log.push(command);
         }
         meta.assert_invariants();
-        prop_assert_eq!(watcher.items.into_values().collect::<Vec<_>>(), meta.all_items());
+        let mut items = meta.all_items();
+        items.retain(|item| !matches!(item, MetaItem::Ids { .. }));
+        prop_assert_eq!(watcher.items.into_values().collect::<Vec<_>>(), items);
 
         let mut replayed = Meta::default();
         log.iter().for_each(|c| { replayed.apply(c); });
@@ -261,10 +302,11 @@ fn random_histories_reach_rolls_recoveries_and_reclaims() {
         ok(&mut meta, &register(id, 1));
     });
     ok(&mut meta, &create(1, "t0", &TopicConfig::default(), &[&[1, 2, 3]]));
-    let (mut planned, mut recovered) = (0, 0);
-    for _ in 0..4000 {
+    let (mut planned, mut recovered, mut trimmed) = (0, 0, 0);
+    for _ in 0..6000 {
         let command = command(&meta, std::array::from_fn(|_| die()));
         let applied = meta.apply(&command);
+        trimmed += u32::from(matches!(command, Command::Trim { .. }) && !applied.items.is_empty());
         if let (Command::CommitRoll { by, .. }, Outcome::Done) = (&command, &applied.outcome) {
             match by {
                 RollBy::Planned => planned += 1,
@@ -273,5 +315,6 @@ fn random_histories_reach_rolls_recoveries_and_reclaims() {
         }
     }
     let c = meta.counters();
-    assert!(planned >= 10 && recovered >= 3 && c.reclaimed >= 10, "{planned} {recovered} {c:?}");
+    let reached = planned >= 10 && recovered >= 3 && trimmed >= 3 && c.reclaimed >= 10;
+    assert!(reached, "{planned} {recovered} {trimmed} {c:?}");
 }

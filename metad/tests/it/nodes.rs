@@ -223,8 +223,11 @@ fn due(view: &SegmentView, id: NodeId) -> Option<Report> {
         SegmentState::Planned if view.spec.primary() == id => {
             Some(Report::Ready { segment, open_on: view.spec.replicas.clone(), incarnation: LIFE })
         }
-        SegmentState::Reclaiming if view.spec.replicas.contains(&id) => Some(Report::Reclaimed { segment, node: id }),
+        SegmentState::Trimmed { .. } | SegmentState::Reclaiming if view.spec.replicas.contains(&id) => {
+            Some(Report::Reclaimed { segment, node: id })
+        }
         SegmentState::Planned
+        | SegmentState::Trimmed { .. }
         | SegmentState::Reclaiming
         | SegmentState::Ready { .. }
         | SegmentState::Open { .. }

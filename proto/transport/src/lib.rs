@@ -31,4 +31,4 @@ pub mod tls;
 
 pub use crypto::{install_default, provider};
 pub use identity::{Identity, IdentityError, Role};
-pub use tls::{TlsError, TlsMaterial, TlsPaths};
+pub use tls::{CertWatch, TlsError, TlsMaterial, TlsPaths};

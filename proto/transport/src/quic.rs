@@ -11,7 +11,7 @@ mod endpoint;
 pub use accept::{Accepted, Acceptor};
 pub use config::{QuicConfig, QuicConfigError};
 pub use connect::{ConnectError, connect};
-pub use endpoint::{EndpointError, client_endpoint, endpoint, refresh, server_endpoint};
+pub use endpoint::{EndpointError, client_endpoint, endpoint, server_endpoint};
 
 use crate::identity::{Identity, IdentityError};
 use quinn::VarInt;

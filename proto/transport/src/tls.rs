@@ -1,20 +1,31 @@
 //! From three PEM files to rustls configurations: mutual TLS 1.3, our CA only, no session tickets.
 //!
-//! `TlsMaterial` is a handle to what was loaded last. gRPC reads it at every handshake, so `reload` takes effect for
-//! new connections; a QUIC endpoint is told with `quic::refresh`.
+//! `TlsMaterial` is a handle to what was loaded last. The configurations it gives ask it at every handshake (`current`), so
+//! that `reload` holds for all new connections, on QUIC and gRPC, as server and as client. `watch` calls it when the files
+//! change.
+
+mod current;
+mod watch;
+
+pub use watch::CertWatch;
 
 use crate::crypto::provider;
 use crate::identity::{Identity, IdentityError};
 use arc_swap::ArcSwap;
+use current::Current;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, version};
 use rustls_pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The application protocol of our QUIC connections.
 pub const ALPN_QUIC: &[u8] = b"seamlog/1";
@@ -52,37 +63,70 @@ pub enum TlsError {
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
+/// The three files as they were read.
+#[derive(Clone, PartialEq, Eq)]
+struct Files {
+    ca: Vec<u8>,
+    cert: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Files {
+    fn read(paths: &TlsPaths) -> Result<Files, TlsError> {
+        Ok(Files { ca: read_file(&paths.ca)?, cert: read_file(&paths.cert)?, key: read_file(&paths.key)? })
+    }
+}
+
+/// What is shown and whom we trust, from the next handshake on.
 struct Loaded {
+    files: Files,
     identity: Identity,
     chain: Vec<CertificateDer<'static>>,
-    grpc_server: Arc<ServerConfig>,
-    grpc_client: Arc<ClientConfig>,
-    quic_server: Arc<ServerConfig>,
-    quic_client: Arc<ClientConfig>,
+    key: Arc<CertifiedKey>,
+    clients: Arc<dyn ClientCertVerifier>,
+    servers: Arc<dyn ServerCertVerifier>,
+    expires_at: i64,
 }
 
 /// A process's certificates and the configurations made of them. Clones share one state.
 #[derive(Clone)]
 pub struct TlsMaterial {
     loaded: Arc<ArcSwap<Loaded>>,
+    grpc_server: Arc<ServerConfig>,
+    grpc_client: Arc<ClientConfig>,
+    quic_server: Arc<ServerConfig>,
+    quic_client: Arc<ClientConfig>,
 }
 
 impl TlsMaterial {
     /// Loads and checks: the files parse, key and certificate belong together, the certificate is accepted under the
     /// CA today, and it names a role. A process that would be turned away by its peers fails here instead.
     pub fn load(paths: &TlsPaths) -> Result<TlsMaterial, TlsError> {
-        Ok(TlsMaterial { loaded: Arc::new(ArcSwap::from_pointee(Loaded::read(paths, Check::Trust)?)) })
+        TlsMaterial::of(Loaded::make(paths, Files::read(paths)?, Check::Trust)?)
     }
 
     /// `load` without asking whether our own CA accepts our own certificate. For a peer that trusts one authority and
     /// is vouched for by another, and for tests of exactly that.
     pub fn load_untrusted(paths: &TlsPaths) -> Result<TlsMaterial, TlsError> {
-        Ok(TlsMaterial { loaded: Arc::new(ArcSwap::from_pointee(Loaded::read(paths, Check::PairOnly)?)) })
+        TlsMaterial::of(Loaded::make(paths, Files::read(paths)?, Check::PairOnly)?)
     }
 
-    /// Replaces what was loaded, for connections made from now on. On an error the old state stays.
+    fn of(loaded: Loaded) -> Result<TlsMaterial, TlsError> {
+        let loaded = Arc::new(ArcSwap::from_pointee(loaded));
+        let current = Arc::new(Current(Arc::clone(&loaded)));
+        Ok(TlsMaterial {
+            grpc_server: server_config(&current, ALPN_GRPC)?,
+            grpc_client: client_config(&current, ALPN_GRPC)?,
+            quic_server: server_config(&current, ALPN_QUIC)?,
+            quic_client: client_config(&current, ALPN_QUIC)?,
+            loaded,
+        })
+    }
+
+    /// Replaces what was loaded, for handshakes made from now on, on either side, of every endpoint and channel made of
+    /// this. Connections that stand go on. On an error the old state stays.
     pub fn reload(&self, paths: &TlsPaths) -> Result<(), TlsError> {
-        self.loaded.store(Arc::new(Loaded::read(paths, Check::Trust)?));
+        self.loaded.store(Arc::new(Loaded::make(paths, Files::read(paths)?, Check::Trust)?));
         Ok(())
     }
 
@@ -96,24 +140,29 @@ impl TlsMaterial {
         self.loaded.load().chain.clone()
     }
 
+    /// When this process's certificate expires: seconds since 1970.
+    pub fn expires_at(&self) -> i64 {
+        self.loaded.load().expires_at
+    }
+
     /// Server side of gRPC: client certificate required, ALPN `h2`.
     pub fn grpc_server(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.loaded.load().grpc_server)
+        Arc::clone(&self.grpc_server)
     }
 
     /// Client side of gRPC.
     pub fn grpc_client(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.loaded.load().grpc_client)
+        Arc::clone(&self.grpc_client)
     }
 
     /// Server side of QUIC: client certificate required, ALPN `seamlog/1`.
     pub fn quic_server(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.loaded.load().quic_server)
+        Arc::clone(&self.quic_server)
     }
 
     /// Client side of QUIC.
     pub fn quic_client(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.loaded.load().quic_client)
+        Arc::clone(&self.quic_client)
     }
 }
 
@@ -125,56 +174,43 @@ enum Check {
 }
 
 impl Loaded {
-    fn read(paths: &TlsPaths, check: Check) -> Result<Loaded, TlsError> {
-        let roots = Arc::new(read_roots(&paths.ca)?);
-        let chain = read_certificates(&paths.cert)?;
-        let key = read_key(&paths.key)?;
-        check_pair(paths, &chain, &key)?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build()?;
+    fn make(paths: &TlsPaths, files: Files, check: Check) -> Result<Loaded, TlsError> {
+        let roots = Arc::new(roots_of(&paths.ca, &files.ca)?);
+        let chain = certificates_of(&paths.cert, &files.cert)?;
+        let key = key_of(&paths.key, &files.key)?;
+        let key = Arc::new(pair(paths, &chain, key)?);
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider()).build()?;
+        let servers = WebPkiServerVerifier::builder_with_provider(roots, provider()).build()?;
         if check == Check::Trust {
-            check_trust(paths, &chain, verifier.as_ref())?;
+            check_trust(paths, &chain, clients.as_ref())?;
         }
         let identity = Identity::from_chain(Some(&chain))
             .map_err(|source| TlsError::NoIdentity { cert: paths.cert.clone(), source })?;
-        let server = |alpn: &[u8]| server_config(Arc::clone(&verifier), chain.clone(), key.clone_key(), alpn);
-        let client = |alpn: &[u8]| client_config(Arc::clone(&roots), chain.clone(), key.clone_key(), alpn);
-        Ok(Loaded {
-            identity,
-            grpc_server: server(ALPN_GRPC)?,
-            grpc_client: client(ALPN_GRPC)?,
-            quic_server: server(ALPN_QUIC)?,
-            quic_client: client(ALPN_QUIC)?,
-            chain,
-        })
+        let expires_at = expiry_of(&paths.cert, &chain)?;
+        Ok(Loaded { files, identity, chain, key, clients, servers, expires_at })
     }
 }
 
-fn server_config(
-    verifier: Arc<dyn ClientCertVerifier>,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    alpn: &[u8],
-) -> Result<Arc<ServerConfig>, TlsError> {
+fn server_config(current: &Arc<Current>, alpn: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+    let (clients, shown) = (Arc::clone(current), Arc::clone(current));
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13])?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?;
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(shown);
     config.alpn_protocols = vec![alpn.to_vec()];
     // Without tickets every connection shows its certificate anew: a resumed session would outlive its expiry.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-fn client_config(
-    roots: Arc<RootCertStore>,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    alpn: &[u8],
-) -> Result<Arc<ClientConfig>, TlsError> {
+fn client_config(current: &Arc<Current>, alpn: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
+    let (servers, shown) = (Arc::clone(current), Arc::clone(current));
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13])?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key)?;
+        // "Dangerous" is a verifier of one's own; this one asks rustls' own verifier over the roots loaded last.
+        .dangerous()
+        .with_custom_certificate_verifier(servers)
+        .with_client_cert_resolver(shown);
     config.alpn_protocols = vec![alpn.to_vec()];
     Ok(Arc::new(config))
 }
@@ -183,17 +219,16 @@ fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read { path: path.to_path_buf(), detail: error.to_string() })
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let pem = read_file(path)?;
+fn certificates_of(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bad = |detail: String| TlsError::BadCertificate { path: path.to_path_buf(), detail };
     let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
+        CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
     if chain.is_empty() { Err(bad("it holds no certificate".to_owned())) } else { Ok(chain) }
 }
 
-fn read_roots(path: &Path) -> Result<RootCertStore, TlsError> {
+fn roots_of(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    for cert in read_certificates(path)? {
+    for cert in certificates_of(path, pem)? {
         roots
             .add(cert)
             .map_err(|error| TlsError::BadCertificate { path: path.to_path_buf(), detail: error.to_string() })?;
@@ -201,19 +236,21 @@ fn read_roots(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let pem = read_file(path)?;
-    PrivateKeyDer::from_pem_slice(&pem)
+fn key_of(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem)
         .map_err(|error| TlsError::Read { path: path.to_path_buf(), detail: format!("no private key in it ({error})") })
 }
 
-fn check_pair(
+/// The certificate with its key, if they belong together.
+fn pair(
     paths: &TlsPaths,
     chain: &[CertificateDer<'static>],
-    key: &PrivateKeyDer<'static>,
-) -> Result<(), TlsError> {
-    rustls::sign::CertifiedKey::from_der(chain.to_vec(), key.clone_key(), &provider()).map(drop).map_err(|error| {
-        TlsError::Mismatch { cert: paths.cert.clone(), key: paths.key.clone(), detail: error.to_string() }
+    key: PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, TlsError> {
+    CertifiedKey::from_der(chain.to_vec(), key, &provider()).map_err(|error| TlsError::Mismatch {
+        cert: paths.cert.clone(),
+        key: paths.key.clone(),
+        detail: error.to_string(),
     })
 }
 
@@ -222,12 +259,19 @@ fn check_trust(
     chain: &[CertificateDer<'static>],
     verifier: &dyn ClientCertVerifier,
 ) -> Result<(), TlsError> {
-    let (leaf, rest) = chain.split_first().expect("read_certificates returns at least one");
+    let (leaf, rest) = chain.split_first().expect("certificates_of returns at least one");
     verifier.verify_client_cert(leaf, rest, UnixTime::now()).map(drop).map_err(|error| TlsError::NotTrusted {
         cert: paths.cert.clone(),
         ca: paths.ca.clone(),
         detail: error.to_string(),
     })
+}
+
+fn expiry_of(path: &Path, chain: &[CertificateDer<'static>]) -> Result<i64, TlsError> {
+    let leaf = chain.first().expect("certificates_of returns at least one");
+    let bad = |detail: String| TlsError::BadCertificate { path: path.to_path_buf(), detail };
+    let (_, parsed) = X509Certificate::from_der(leaf).map_err(|error| bad(error.to_string()))?;
+    Ok(parsed.validity().not_after.timestamp())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Errors that say what they know: what went wrong, whether it may have happened, whether to try again.
 
+use crate::Offset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,6 +13,10 @@ pub enum ErrorCode {
     UnknownSegment,
     NotPrimary,
     OffsetOutOfRange,
+    /// What was asked for lies below the log's start: retention deleted it. Reading goes on from `start`.
+    Trimmed {
+        start: Offset,
+    },
     /// A frame whose length, checksum or version is wrong. The stream is closed.
     BadFrame,
     /// A batch that does not parse or whose counts are not true.
@@ -33,6 +38,34 @@ pub enum ErrorCode {
     InvalidArgument,
     AlreadyExists,
     Internal,
+}
+
+impl ErrorCode {
+    /// Its name alone, without the data: one of a few words, fit for the label of a metric.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ErrorCode::UnknownTopic => "UnknownTopic",
+            ErrorCode::UnknownRange => "UnknownRange",
+            ErrorCode::UnknownSegment => "UnknownSegment",
+            ErrorCode::NotPrimary => "NotPrimary",
+            ErrorCode::OffsetOutOfRange => "OffsetOutOfRange",
+            ErrorCode::Trimmed { .. } => "Trimmed",
+            ErrorCode::BadFrame => "BadFrame",
+            ErrorCode::BadBatch => "BadBatch",
+            ErrorCode::BatchTooLarge => "BatchTooLarge",
+            ErrorCode::ProducerFenced => "ProducerFenced",
+            ErrorCode::OutOfSequence => "OutOfSequence",
+            ErrorCode::TooManyProducers => "TooManyProducers",
+            ErrorCode::Overloaded => "Overloaded",
+            ErrorCode::Fenced => "Fenced",
+            ErrorCode::Unavailable => "Unavailable",
+            ErrorCode::DeadlineExceeded => "DeadlineExceeded",
+            ErrorCode::NotAuthorized => "NotAuthorized",
+            ErrorCode::InvalidArgument => "InvalidArgument",
+            ErrorCode::AlreadyExists => "AlreadyExists",
+            ErrorCode::Internal => "Internal",
+        }
+    }
 }
 
 /// Whether the failed request may have taken effect.
@@ -64,6 +97,12 @@ impl WireError {
         WireError { code, certainty: Certainty::Definite, retryable: true, detail: detail.into() }
     }
 
+    /// A read below the log's start. Definite and final: what lies there is deleted.
+    pub fn trimmed(wanted: Offset, start: Offset) -> Self {
+        let detail = format!("offset {wanted} was deleted by retention; the log starts at {start}, read on from there");
+        WireError::refused(ErrorCode::Trimmed { start }, detail)
+    }
+
     /// It may have happened. Retryable for an idempotent producer, which cannot write twice.
     pub fn unknown(code: ErrorCode, detail: impl Into<String>) -> Self {
         WireError { code, certainty: Certainty::Indeterminate, retryable: true, detail: detail.into() }
@@ -76,7 +115,7 @@ impl fmt::Display for WireError {
             Certainty::Definite => "it did not happen",
             Certainty::Indeterminate => "it may have happened",
         };
-        write!(f, "{:?}: {} ({certainty})", self.code, self.detail)
+        write!(f, "{}: {} ({certainty})", self.code.name(), self.detail)
     }
 }
 

@@ -64,9 +64,12 @@ pub enum SegmentState {
     Open { start: Offset },
     /// Its end and next are decided, for ever.
     Sealed { start: Offset, end: Offset, next: SegmentId },
-    /// Not chosen; replicas delete it and confirm.
+    /// Sealed, and below the log's start since retention moved it to `log_start`: replicas delete it and confirm.
+    Trimmed { start: Offset, end: Offset, next: SegmentId, log_start: Offset },
+    /// Not chosen, or of a deleted topic; replicas delete it and confirm.
     Reclaiming,
-    /// Every replica confirmed (or left the cluster). The id stays refused.
+    /// The last word on a segment: every replica confirmed (or left the cluster), and metad's state holds it no more. The id
+    /// stays refused.
     Reclaimed,
 }
 
@@ -153,6 +156,11 @@ pub enum MetaItem {
     Topic(TopicView),
     Segment(SegmentView),
     Node(NodeView),
+    /// Only in a full snapshot: every id below was given out. One of those that is not among the segments of the snapshot is
+    /// gone for ever: no chain needs it, and who still holds files of it deletes them.
+    Ids {
+        next_segment: SegmentId,
+    },
 }
 
 /// What changed at one version of metad's state. `reset` is true for a full snapshot: forget what you knew.

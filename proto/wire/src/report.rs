@@ -26,7 +26,7 @@ pub enum Report {
     GateOpened { segment: SegmentId, gate: GateStats },
     /// The binder, alive and not yet switched, gives the candidate back: it will never choose it.
     Released { segment: SegmentId },
-    /// This node deleted its replica of a reclaimed segment (or never had one).
+    /// This node deleted its replica of a reclaimed or trimmed segment (or never had one).
     Reclaimed { segment: SegmentId, node: NodeId },
     /// A segment cannot make progress: its quorum is out of reach, or its prior stays undecided past `gate_patience`.
     Stalled { segment: SegmentId },
@@ -108,6 +108,8 @@ pub struct AgentStats {
     pub promised: u8,
     /// Records that were brought to replicas which lacked them.
     pub copied_records: u64,
+    /// Of the batches its own replica holds.
+    pub bytes: u64,
 }
 
 /// What the old primary measured of one roll. Durations in microseconds on its own clock; 0 where a phase did not happen.

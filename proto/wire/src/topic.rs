@@ -59,6 +59,11 @@ pub struct TopicConfig {
     pub segment_records: u64,
     /// Roll a non-empty segment at this age. Milliseconds; 0: no such limit.
     pub max_age_ms: u64,
+    /// Of each range the newest sealed segments are kept, at least so many bytes of them; older ones are deleted whole,
+    /// oldest first. Bytes; 0: no such limit. Read from the topic's newest settings, so a change holds at once.
+    pub retention_bytes: u64,
+    /// A segment is deleted whole so long after it was sealed, oldest first. Milliseconds; 0: no such limit. Holds at once.
+    pub retention_ms: u64,
 }
 
 impl Default for TopicConfig {
@@ -73,6 +78,8 @@ impl Default for TopicConfig {
             segment_bytes: 1 << 30,
             segment_records: 0,
             max_age_ms: 0,
+            retention_bytes: 0,
+            retention_ms: 0,
         }
     }
 }

@@ -107,3 +107,33 @@ fn names_resolve_or_say_why() {
     assert_eq!(empty.resolve("t", 0).unwrap_err().code, ErrorCode::UnknownTopic);
     assert!(empty.deleted(RANGE));
 }
+
+fn trimmed(start: u64, end: u64, next: u64, log_start: u64) -> SegmentState {
+    let (start, end, next) = (Offset(start), Offset(end), SegmentId(next));
+    SegmentState::Trimmed { start, end, next, log_start: Offset(log_start) }
+}
+
+/// Retention: the earliest offset moves with the first trimmed segment, and what is gone is known as gone, not as never chosen.
+#[test]
+fn a_trimmed_segment_leaves_the_chain_and_then_the_picture() {
+    let mut chains = Chains::default();
+    let parts = [(1, None, sealed(0, 5, 2)), (2, Some(1), sealed(5, 9, 3)), (3, Some(2), open(9))];
+    apply(&mut chains, parts.map(|(id, prior, state)| segment(id, prior, state)).to_vec());
+    apply(&mut chains, nodes_of(1).collect());
+    assert!(!chains.readers(SegmentId(1), 0).is_empty());
+    apply(&mut chains, vec![segment(1, None, trimmed(0, 5, 2, 5))]);
+    assert_eq!((chains.earliest(RANGE), chains.locate(RANGE, Offset(3))), (Some(Offset(5)), None));
+    assert_eq!(chains.sealed(SegmentId(1)), Some((Offset(5), SegmentId(2))), "a stream that is still on it finds on");
+    assert!(chains.gone(SegmentId(1)) && !chains.never_chosen(SegmentId(1)) && !chains.gone(SegmentId(2)));
+    assert!(chains.readers(SegmentId(1), 0).is_empty());
+    apply(&mut chains, vec![segment(1, None, SegmentState::Reclaimed)]);
+    assert!(chains.segment(SegmentId(1)).is_none());
+    assert!(chains.gone(SegmentId(1)) && !chains.never_chosen(SegmentId(1)), "what was written there was written");
+    assert!(!chains.gone(SegmentId(4)), "an id that was not given out yet may come");
+
+    // A snapshot that holds neither says the same of all ids given out.
+    let items = vec![topic(), segment(3, Some(2), open(9)), MetaItem::Ids { next_segment: SegmentId(6) }];
+    chains.apply(MetaUpdate { version: 99, reset: true, items });
+    assert!(chains.gone(SegmentId(2)) && chains.gone(SegmentId(5)) && !chains.gone(SegmentId(6)));
+    assert!(!chains.never_chosen(SegmentId(5)), "it may have been");
+}

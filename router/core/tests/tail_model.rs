@@ -1,6 +1,7 @@
 //! Tails against a small model of segments and replicas: random rolls, breaks, silent replicas, replicas that lie, late
-//! chain updates. Checked: what is delivered is the log from the batch that holds the first offset on, each batch once, in
-//! order, with no hole; a bounded tail ends where it should; and when faults stop the tail reaches the end.
+//! chain updates, retention. Checked: what is delivered is the log from the batch that holds the first offset on, each batch
+//! once, in order, with no hole but what retention deleted, told as such; a bounded tail ends where it should; and when faults
+//! stop the tail reaches the end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +16,7 @@ use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::meta::{MetaItem, NodeState, SegmentState};
 use seam_wire::msg::FromSegd;
 use seam_wire::{Offset, SegmentId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use support::*;
 
 struct Segment {
@@ -32,6 +33,8 @@ struct Stream {
     ended: bool,
     /// The replica's stream is stuck: it brings nothing more, and says nothing.
     deaf: bool,
+    /// Opened when its segment was deleted already: nothing is known of it there.
+    late: bool,
     from: VecDeque<(FromSegd, Bytes)>,
 }
 
@@ -48,9 +51,16 @@ struct World {
     unpublished: VecDeque<Vec<MetaItem>>,
     chains: Chains,
     tail: Tail,
+    until: Option<u64>,
     delivered: Vec<(u64, u64)>,
     finished: Option<u64>,
     failed: Option<WireError>,
+    /// The first segment of the chain, and those before it.
+    first: u64,
+    trimmed: BTreeSet<u64>,
+    /// (what was wanted, where the log starts), as told.
+    missed: Vec<(u64, u64)>,
+    restart: Option<u64>,
 }
 
 impl World {
@@ -72,9 +82,14 @@ impl World {
             unpublished: VecDeque::new(),
             chains,
             tail: Tail::new(RANGE, Offset(from), until.map(Offset), from, TailSettings::default()),
+            until,
             delivered: Vec::new(),
             finished: None,
             failed: None,
+            first: 1,
+            trimmed: BTreeSet::new(),
+            missed: Vec::new(),
+            restart: None,
         }
     }
 
@@ -86,7 +101,14 @@ impl World {
         assert!(!ticked || due.is_none_or(|at| at.0 > self.now), "woken for nothing, again and again: {due:?}");
         for effect in out {
             assert!(self.finished.is_none() && self.failed.is_none(), "nothing follows the end: {effect:?}");
+            assert!(self.restart.is_none(), "nothing follows the end: {effect:?}");
             self.carry_out(effect);
+        }
+        // The client goes on where the log starts.
+        if let Some(start) = self.restart.take() {
+            assert!(self.streams.is_empty(), "all are closed at the end");
+            self.tail = Tail::new(RANGE, Offset(start), None, start, TailSettings::default());
+            self.feed(Input::ChainChanged);
         }
     }
 
@@ -98,8 +120,9 @@ impl World {
                 assert!(sealed || node == 0, "an open segment is read from its primary");
                 let at = from.map(|offset| offset.0);
                 let opened = (FromSegd::TailOpened { start: None }, Bytes::new());
-                let new =
-                    Stream { segment: segment.0, node, at, ended: false, deaf: false, from: VecDeque::from([opened]) };
+                let late = self.trimmed.contains(&segment.0);
+                let from = VecDeque::from([opened]);
+                let new = Stream { segment: segment.0, node, at, ended: false, deaf: false, late, from };
                 assert!(self.streams.insert(stream, new).is_none());
             }
             Effect::Close { stream } => drop(self.streams.remove(&stream)),
@@ -120,7 +143,15 @@ impl World {
                 self.feed(Input::Committed { segment, bounds });
             }
             Effect::Finished { end } => self.finished = Some(end.0),
-            Effect::Failed { error } => self.failed = Some(error),
+            Effect::Failed { error } => match error.code {
+                ErrorCode::Trimmed { start } => {
+                    assert!(!error.retryable && self.tail.wanted() < start, "{error}");
+                    assert!(start.0 <= self.log_start(), "told before it was so: {error}");
+                    self.missed.push((self.tail.wanted().0, start.0));
+                    self.restart = Some(start.0);
+                }
+                _ => self.failed = Some(error),
+            },
         }
     }
 
@@ -158,6 +189,24 @@ impl World {
         self.unpublished.push_back(items);
     }
 
+    fn log_start(&self) -> u64 {
+        self.segments[&self.first].start
+    }
+
+    /// Retention deletes the first segment of the chain, if it is sealed: committed now, told to the router later.
+    fn trim(&mut self) {
+        let old = self.first;
+        let Some(next) = self.segments[&old].next else { return };
+        let (start, end) = (self.segments[&old].start, self.segments[&next].start);
+        self.first = next;
+        self.trimmed.insert(old);
+        let log_start = Offset(end);
+        let (start, end, next) = (Offset(start), Offset(end), SegmentId(next));
+        let state = SegmentState::Trimmed { start, end, next, log_start };
+        self.unpublished.push_back(vec![MetaItem::Segment(view(old, None, state))]);
+        self.unpublished.push_back(vec![MetaItem::Segment(view(old, None, SegmentState::Reclaimed))]);
+    }
+
     fn publish(&mut self) {
         if let Some(items) = self.unpublished.pop_front() {
             apply(&mut self.chains, items);
@@ -177,6 +226,17 @@ impl World {
         }
         let at = stream.at.unwrap_or(segment.start);
         let end = segment.batches.last().map_or(segment.start, |last| base_and_next(last).1);
+        if self.trimmed.contains(&stream.segment) && (stream.late || at < end) {
+            let log_start = Offset(self.segments[&self.first].start);
+            let error = if Offset(at) < log_start {
+                WireError::trimmed(Offset(at), log_start)
+            } else {
+                WireError::retry(ErrorCode::UnknownSegment, "not here")
+            };
+            stream.from.push_back((FromSegd::Error { error }, Bytes::new()));
+            stream.ended = true;
+            return;
+        }
         if at >= end {
             if let Some(next) = segment.next {
                 // A liar ends too early.
@@ -221,7 +281,7 @@ impl World {
     }
 
     fn step(&mut self, op: u8, a: u8, b: u8) {
-        match op % 25 {
+        match op % 27 {
             0..=3 => self.append(1 + u64::from(a % 5)),
             4..=8 => drop(self.nth(a).map(|id| self.serve(id, b))),
             9..=13 => drop(self.nth(a).map(|id| self.hear(id))),
@@ -229,7 +289,7 @@ impl World {
             16..=17 => self.switch(),
             18..=19 => self.publish(),
             20 => drop(self.nth(a).map(|id| self.break_one(id))),
-            24 => {
+            25 => {
                 let stream = self.nth(a).and_then(|id| self.streams.get_mut(&id));
                 stream.into_iter().for_each(|stream| stream.deaf = true);
             }
@@ -245,6 +305,7 @@ impl World {
                     self.feed(Input::FromSegd { stream, msg: FromSegd::Error { error }, payload: Bytes::new() });
                 }
             }
+            23 if self.until.is_none() => self.trim(),
             _ => {
                 self.now += u64::from(a) * 1_000;
                 self.feed(Input::Tick);
@@ -277,9 +338,22 @@ impl World {
         let mut wanted = from;
         for (at, (base, next)) in self.delivered.iter().enumerate() {
             let right = if at == 0 { *base <= wanted && wanted < *next } else { *base == wanted };
-            assert!(right, "{base}..{next} came where {wanted} was due: {:?}", self.delivered);
+            let told = || self.chained(wanted, *base);
+            assert!(
+                right || told(),
+                "{base}..{next} came where {wanted} was due: {:?} {:?}",
+                self.delivered,
+                self.missed
+            );
             wanted = *next;
         }
+    }
+}
+
+impl World {
+    /// From `wanted` to `base` by what was told as deleted, one after the other.
+    fn chained(&self, wanted: u64, base: u64) -> bool {
+        self.missed.iter().fold(wanted, |at, (from, start)| if *from == at { *start } else { at }) == base
     }
 }
 
@@ -303,7 +377,8 @@ proptest! {
         world.heal(end);
         prop_assert!(world.failed.is_none());
         world.check(first);
-        prop_assert_eq!(world.delivered.last().unwrap().1, end);
+        let last = world.delivered.last().map_or(first, |(_, next)| *next);
+        prop_assert!(last == end || world.chained(last, end), "{} {} {:?}", last, end, world.missed);
     }
 
     #[test]
@@ -408,16 +483,19 @@ fn a_lost_tail_fails_within_its_patience() {
     assert!(error.retryable && error.code == ErrorCode::Unavailable, "{error}");
 }
 
-/// An offset below the chain is refused for good.
+/// An offset below the chain was deleted: told with where the log starts, as data.
 #[test]
-fn an_offset_below_the_chain_is_out_of_range() {
+fn an_offset_below_the_chain_is_trimmed() {
     let mut chains = Chains::default();
     apply(&mut chains, vec![topic(), MetaItem::Segment(view(4, None, open(100))), node(40, NodeState::Live)]);
     let mut tail = Tail::new(RANGE, Offset(99), None, 0, TailSettings::default());
     let mut out = Vec::new();
     tail.handle(Tick(0), Input::ChainChanged, &chains, &mut out);
     match &out[..] {
-        [Effect::Failed { error }] => assert_eq!(error.code, ErrorCode::OffsetOutOfRange),
+        [Effect::Failed { error }] => {
+            assert_eq!((error.code, error.retryable), (ErrorCode::Trimmed { start: Offset(100) }, false));
+            assert_eq!(tail.counters().trimmed, 1);
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -444,5 +522,51 @@ fn a_searching_tail_is_not_woken_for_a_broken_successor() {
     }
     world.append(2);
     world.heal(2);
+    world.check(0);
+}
+
+/// The reader stands at the very end of a segment when retention takes it: it is below nothing, and goes on in what follows,
+/// though the segment it was told to read is gone.
+#[test]
+fn a_tail_at_the_end_of_a_trimmed_segment_goes_on() {
+    let mut world = World::new(0, None);
+    world.faulty = false;
+    world.append(3);
+    world.feed(Input::ChainChanged);
+    let stream = world.nth(0).unwrap();
+    world.hear(stream);
+    world.serve(stream, 2);
+    world.serve(stream, 2);
+    (0..2).for_each(|_| world.hear(stream));
+    assert_eq!(world.tail.wanted(), Offset(3));
+    world.prepare();
+    world.switch();
+    world.append(2);
+    world.break_one(stream);
+    world.trim();
+    world.heal(5);
+    assert!(world.missed.is_empty(), "{:?}", world.missed);
+    world.check(0);
+}
+
+/// Retention overtakes a reader while its router has not heard of it: segd's word is enough.
+#[test]
+fn a_tail_is_told_by_segd_before_the_chain_says_so() {
+    let mut world = World::new(0, None);
+    world.faulty = false;
+    world.append(9);
+    world.prepare();
+    world.switch();
+    world.publish();
+    world.publish();
+    world.feed(Input::ChainChanged);
+    let stream = world.nth(0).unwrap();
+    world.hear(stream);
+    world.trim();
+    world.serve(stream, 2);
+    world.hear(stream);
+    assert_eq!(world.missed, [(0, 9)]);
+    world.append(1);
+    world.heal(10);
     world.check(0);
 }

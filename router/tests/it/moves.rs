@@ -202,7 +202,7 @@ async fn a_finished_producer_gets_its_last_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tail_on_a_stuck_stream_is_served_from_another_and_counted() {
-    let mut world = World::start(Limits { tail_silence_ms: 50, tail_stall_ms: 200, ..Limits::default() }).await;
+    let world = World::start(Limits { tail_silence_ms: 50, tail_stall_ms: 200, ..Limits::default() }).await;
     let mut tail = world.tail(TailFrom::Earliest, true).await;
     assert!(matches!(hear(&mut tail).await.msg, FromRouter::TailOpened { start: Offset(0), .. }));
     let (mut writer, mut reader) = world.produce().await;

@@ -11,7 +11,7 @@ use seam_wire::msg::{Decision, FromSegd, Peer, SealEntry};
 use seam_wire::report::Report;
 use seam_wire::table::TableSnapshot;
 use seam_wire::topic::AckMode;
-use seam_wire::{Epoch, NodeId, Offset, SegmentId, Tick, TraceContext};
+use seam_wire::{Epoch, NodeId, Offset, RangeId, SegmentId, Tick, TraceContext};
 
 /// An append stream, numbered by the shell; never reused in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,8 +117,11 @@ pub enum Effect {
     /// What tails of this segment may see: records in `[start, committed)`, and the end once decided.
     /// `serves`: this node may serve it (its primary, or a replica that holds the decided end).
     Publish { segment: SegmentId, start: Option<Offset>, committed: Offset, decision: Option<Decision>, serves: bool },
-    /// The segment was reclaimed: delete its files, refuse its tails; its id stays refused.
-    Forget { segment: SegmentId },
+    /// The log of this range starts at `start` now: whoever reads below is told so. Comes before what lies there is forgotten.
+    LogStart { range: RangeId, start: Offset },
+    /// The segment is gone by metad's word: delete its files, end its tails; its id stays refused. `log_start`: it was in the
+    /// chain, and the log starts there now.
+    Forget { segment: SegmentId, log_start: Option<Offset> },
     /// Tell the metad leader; answered by `Input::ReportAnswered`.
     Report { id: ReportId, report: Report, trace: Option<TraceContext> },
     /// The segment was begun in a roll of this trace: the first records to a tail carry it.

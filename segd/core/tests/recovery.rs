@@ -124,6 +124,7 @@ fn records() -> Bytes {
 #[test]
 fn what_is_on_its_way_to_the_agents_disk_is_not_fetched_again() {
     let restored = RestoredReplica {
+        bytes: 0,
         spec: spec(N, None, [1, 2, 3], Binder::Root),
         state: RestoredState {
             start: Some(START),

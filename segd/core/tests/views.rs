@@ -4,11 +4,15 @@
 
 use bytes::Bytes;
 use seam_wire::meta::{Binder, MetaItem, MetaUpdate, Recovery, SegmentSpec, SegmentState, SegmentView, TopicView};
-use seam_wire::msg::Peer;
+use seam_wire::msg::{Decision, Peer};
+use seam_wire::report::Report;
+use seam_wire::table::TableSnapshot;
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Incarnation, NodeId, Offset, RangeId, SegmentId, Tick, TopicId};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, Tick, TopicId};
 use segd_core::io::{Effect, Input};
-use segd_core::node::{Node, Settings};
+use segd_core::node::{Node, RestoredReplica, Settings};
+use segd_core::replica::RestoredState;
+use segd_core::table::ProducerTable;
 
 const ME: NodeId = NodeId(2);
 const S: SegmentId = SegmentId(1);
@@ -38,6 +42,39 @@ fn view(state: SegmentState) -> MetaItem {
     })
 }
 
+fn ids(next_segment: u64) -> MetaItem {
+    MetaItem::Ids { next_segment: SegmentId(next_segment) }
+}
+
+fn trimmed(log_start: u64) -> SegmentState {
+    let (start, end) = (Offset(0), Offset(3));
+    SegmentState::Trimmed { start, end, next: SegmentId(2), log_start: Offset(log_start) }
+}
+
+/// As found on disk: decided to end at 3, all of it here.
+fn on_disk() -> RestoredReplica {
+    let MetaItem::Segment(view) = view(SegmentState::Planned) else { unreachable!("a segment") };
+    let state = RestoredState {
+        start: Some(Offset(0)),
+        durable_end: Offset(3),
+        seal: None,
+        promised: Epoch::PRIMARY,
+        decision: Some(Decision { end: Offset(3), next: SegmentId(2) }),
+        tail_known: true,
+    };
+    RestoredReplica {
+        spec: view.spec,
+        state,
+        start_table: TableSnapshot::default(),
+        table: ProducerTable::default(),
+        bytes: 77,
+    }
+}
+
+fn position(out: &[Effect], wanted: impl Fn(&Effect) -> bool) -> Option<usize> {
+    out.iter().position(wanted)
+}
+
 fn topic(deleted: bool) -> MetaItem {
     let (name, config, ranges) = ("t".to_owned(), TopicConfig::default(), vec![RangeId(1)]);
     MetaItem::Topic(TopicView { id: TopicId(1), name, config, ranges, deleted })
@@ -64,7 +101,7 @@ fn segments_of_a_deleted_topic_are_forgotten_though_they_were_decided() {
     tell(&mut node, 2, vec![view(sealed)]);
     assert!(node.replica(S).unwrap().decision().is_some());
     let out = tell(&mut node, 3, vec![view(SegmentState::Reclaiming), topic(true)]);
-    assert!(out.iter().any(|effect| matches!(effect, Effect::Forget { segment: S })));
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Forget { segment: S, log_start: None })));
     assert!(node.replica(S).is_none());
 }
 
@@ -137,4 +174,67 @@ fn v7_a_lost_disk_opens_no_candidate_that_the_old_one_may_have_held() {
     let mut straggler = Node::new(ME, Incarnation(2), Settings::default(), Some(SegmentId(1)), Vec::new());
     tell(&mut straggler, 1, vec![topic(false), view(SegmentState::Open { start: Offset(0) })]);
     assert!(straggler.replica(S).is_some());
+}
+
+/// Readers hear of the new start before the files go, and metad hears that they are gone.
+#[test]
+fn a_trimmed_segment_is_told_to_readers_then_forgotten_then_reported() {
+    let mut node = Node::new(ME, Incarnation(2), Settings::default(), Some(SegmentId(0)), vec![on_disk()]);
+    let sealed = SegmentState::Sealed { start: Offset(0), end: Offset(3), next: SegmentId(2) };
+    tell(&mut node, 1, vec![topic(false), view(sealed), ids(5)]);
+    assert!(node.replica(S).is_some());
+    let out = tell(&mut node, 2, vec![view(trimmed(3))]);
+    let told = position(&out, |e| matches!(e, Effect::LogStart { range: RangeId(1), start: Offset(3) }));
+    let gone = position(&out, |e| matches!(e, Effect::Forget { segment: S, log_start: Some(Offset(3)) }));
+    let report = Report::Reclaimed { segment: S, node: ME };
+    let reported = position(&out, |e| matches!(e, Effect::Report { report: r, .. } if *r == report));
+    assert!(told.is_some() && told < gone && gone < reported, "{out:?}");
+    assert!(node.replica(S).is_none());
+    // metad's last word on it, and the same again: nothing is left to do.
+    let out = tell(&mut node, 3, vec![view(SegmentState::Reclaimed)]);
+    assert!(!out.iter().any(|e| matches!(e, Effect::Forget { .. } | Effect::Report { .. })), "{out:?}");
+}
+
+/// A node that was away while a segment was trimmed, or a candidate reclaimed, and all others confirmed: it is taken for dead,
+/// metad forgets the segment, and the files must go all the same when it returns.
+#[test]
+fn what_a_full_snapshot_does_not_know_any_more_is_deleted() {
+    let mut node = Node::new(ME, Incarnation(2), Settings::default(), Some(SegmentId(0)), vec![on_disk()]);
+    let out = tell(&mut node, 1, vec![topic(false), ids(5)]);
+    assert!(out.iter().any(|e| matches!(e, Effect::Forget { segment: S, .. })), "{out:?}");
+    assert!(node.replica(S).is_none());
+    assert!(!out.iter().any(|e| matches!(e, Effect::Report { .. })), "nobody waits for its word");
+}
+
+/// A member of metad that lags does not know the newest segments yet: they are no garbage.
+#[test]
+fn what_a_lagging_snapshot_cannot_know_yet_stays() {
+    for items in [vec![topic(false), ids(1)], vec![topic(false)], Vec::new()] {
+        let mut node = Node::new(ME, Incarnation(2), Settings::default(), Some(SegmentId(0)), vec![on_disk()]);
+        tell(&mut node, 1, items);
+        assert!(node.replica(S).is_some());
+    }
+}
+
+/// The successor's primary heard of nothing for so long that its prior was decided, trimmed and gone: that it is in the chain
+/// itself is word enough.
+#[test]
+fn a_gate_opens_by_the_word_on_its_own_segment_when_the_prior_is_gone() {
+    let next = |state: SegmentState| {
+        let MetaItem::Segment(mut view) = view(state) else { unreachable!("a segment") };
+        view.spec.id = SegmentId(2);
+        view.spec.prior = Some(S);
+        view.spec.binder = Binder::Primary;
+        view.spec.replicas = vec![ME, NodeId(4), NodeId(5)];
+        view.primary_incarnation = Some(Incarnation(1));
+        MetaItem::Segment(view)
+    };
+    let mut node = Node::new(ME, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new());
+    let open = SegmentState::Open { start: Offset(0) };
+    tell(&mut node, 1, vec![topic(false), view(open), next(SegmentState::Planned), ids(3)]);
+    assert!(!node.primary(SegmentId(2)).unwrap().gate().is_open());
+    let mut out = Vec::new();
+    let items = vec![topic(false), next(SegmentState::Open { start: Offset(9) }), ids(4)];
+    node.handle(Tick(9), Input::Meta(MetaUpdate { version: 9, reset: true, items }), &mut out);
+    assert!(node.primary(SegmentId(2)).unwrap().gate().is_open());
 }

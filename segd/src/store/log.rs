@@ -32,8 +32,8 @@ pub struct Published {
     pub fresh: Option<TraceContext>,
     /// This node may serve it.
     pub serves: bool,
-    /// Reclaimed.
-    pub gone: bool,
+    /// Gone for good; with where the log starts since, if retention did it.
+    pub gone: Option<Option<Offset>>,
 }
 
 #[derive(Debug, Error)]

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use scribe::{Scribe, Task};
 use seam_journal::{Durability, Journal, JournalConfig, JournalError};
-use seam_wire::{Offset, SegmentId};
+use seam_wire::{Offset, RangeId, SegmentId};
 use segd_core::io::{self, Token, Write};
 use segd_core::node::RestoredReplica;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,8 @@ use std::sync::Arc;
 pub struct Store {
     journal: Journal,
     segments: RwLock<BTreeMap<SegmentId, Arc<SegmentLog>>>,
+    /// Where the logs of ranges start that retention shortened since this process began. Bounded by the ranges there are.
+    log_starts: RwLock<BTreeMap<RangeId, Offset>>,
     scribe: Scribe,
     data_dir: PathBuf,
     dir: PathBuf,
@@ -47,8 +49,9 @@ impl Store {
         let scribe = Scribe::start(dir.clone(), limits, journal.clone())?;
         let (logs, replicas) = restored.finish(&scribe, &last_stop)?;
         let segments = RwLock::new(logs);
+        let log_starts = RwLock::default();
         let (data_dir, cache_bytes) = (data_dir.to_path_buf(), limits.cache_bytes);
-        Ok((Arc::new(Store { journal, segments, scribe, data_dir, dir, cache_bytes }), replicas))
+        Ok((Arc::new(Store { journal, segments, log_starts, scribe, data_dir, dir, cache_bytes }), replicas))
     }
 
     /// From here on something is written: an end of this life that is not announced by [`Store::shutdown`] is unclean.
@@ -92,9 +95,25 @@ impl Store {
         Ok(())
     }
 
-    /// The segment was reclaimed: a tombstone in the journal, then its file goes.
-    pub fn forget(&self, segment: SegmentId) {
+    /// Retention moved the start of a range's log.
+    pub fn log_starts(&self, range: RangeId, start: Offset) {
+        let mut starts = self.log_starts.write();
+        let known = starts.entry(range).or_insert(start);
+        *known = (*known).max(start);
+    }
+
+    /// Where the range's log starts, if retention moved it since this process began.
+    pub fn log_start(&self, range: RangeId) -> Option<Offset> {
+        self.log_starts.read().get(&range).copied()
+    }
+
+    /// The segment is gone: its tails end (told where the log starts, if it was in the chain), a tombstone goes into the
+    /// journal, then its file goes.
+    pub fn forget(&self, segment: SegmentId, log_start: Option<Offset>) {
         let log = self.segments.write().remove(&segment);
+        if let Some(log) = log {
+            log.publish(|published| published.gone = Some(log_start));
+        }
         let piece = entry::reclaimed(segment);
         let done = Box::new(|outcome: Result<_, JournalError>| {
             if let Err(error) = outcome {
@@ -104,9 +123,6 @@ impl Store {
         match self.journal.append(vec![piece.header, piece.body], Durability::Synced, done) {
             Ok(lsn) => self.scribe.send(Task::Forget { lsn, segment }),
             Err(error) => tracing::error!(%error, %segment, "a tombstone was not written"),
-        }
-        if let Some(log) = log {
-            log.publish(|published| published.gone = true);
         }
     }
 

@@ -33,6 +33,8 @@ struct Found {
     decision: Option<Decision>,
     file: Option<(File, u64)>,
     batches: Vec<(Offset, Offset, u64)>,
+    /// Of all batches, those of the journal alone too.
+    bytes: u64,
     /// In the journal and not in the file: to be written behind again.
     missing: Vec<(Lsn, Piece)>,
 }
@@ -110,6 +112,7 @@ impl Found {
                     self.table.record(&claim, base);
                 }
                 self.end = Some(header.next_offset());
+                self.bytes += batch.len() as u64;
                 if let Some(position) = position {
                     self.batches.push((base, header.next_offset(), position));
                 }
@@ -146,7 +149,7 @@ impl Found {
             tail_known,
         };
         let start_table = self.start.as_ref().map(|(_, table)| table.clone()).unwrap_or_default();
-        Some(RestoredReplica { spec, state, start_table, table: self.table.clone() })
+        Some(RestoredReplica { spec, state, start_table, table: self.table.clone(), bytes: self.bytes })
     }
 }
 

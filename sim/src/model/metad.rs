@@ -29,7 +29,17 @@ fn must(meta: &mut Meta, command: Command) {
 
 fn commit_roll(segment: SegmentId, decision: Decision, by: RollBy) -> Command {
     let Decision { end, next } = decision;
-    Command::CommitRoll { segment, end, next, by, stats: Box::default(), ready_us: 0, recovery: None }
+    Command::CommitRoll {
+        segment,
+        end,
+        next,
+        by,
+        stats: Box::default(),
+        ready_us: 0,
+        recovery: None,
+        bytes: 0,
+        sealed_at_ms: 0,
+    }
 }
 
 fn ready(layout: &Layout, segment: SegmentId) -> Command {
@@ -128,10 +138,10 @@ impl Metad {
     pub fn facts(&self) -> Facts {
         match self {
             Metad::Real(meta) => {
-                let view = meta.segment(N).expect("R10: segments are never forgotten");
+                let view = meta.segment(N).expect("R10: what is not trimmed is not forgotten");
                 let gone = |segment| {
                     let state = meta.segment(segment).map(|view| view.state);
-                    matches!(state, Some(SegmentState::Reclaiming | SegmentState::Reclaimed))
+                    matches!(state, None | Some(SegmentState::Reclaiming | SegmentState::Reclaimed))
                 };
                 Facts {
                     decided: sealed(&view.state),
@@ -173,7 +183,9 @@ impl Facts {
 
 fn sealed(state: &SegmentState) -> Option<Decision> {
     match *state {
-        SegmentState::Sealed { end, next, .. } => Some(Decision { end, next }),
+        SegmentState::Sealed { end, next, .. } | SegmentState::Trimmed { end, next, .. } => {
+            Some(Decision { end, next })
+        }
         SegmentState::Planned
         | SegmentState::Ready { .. }
         | SegmentState::Open { .. }
@@ -187,7 +199,9 @@ fn view_of(item: &MetaItem) -> Option<Msg> {
     let MetaItem::Segment(view) = item else { return None };
     let segment = view.spec.id;
     match view.state {
-        SegmentState::Sealed { end, next, .. } => Some(Msg::Recorded { segment, decision: Decision { end, next } }),
+        SegmentState::Sealed { end, next, .. } | SegmentState::Trimmed { end, next, .. } => {
+            Some(Msg::Recorded { segment, decision: Decision { end, next } })
+        }
         // A recovery's candidate opens only by metad's own word, which it will not get any more.
         SegmentState::Reclaiming | SegmentState::Reclaimed if view.spec.binder == Binder::Primary => {
             Some(Msg::Reclaimed { segment })

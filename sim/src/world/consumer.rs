@@ -149,6 +149,12 @@ impl World {
                     self.send(pipe, me, Frame::ToRouter(open, Bytes::new()));
                 }
                 TailEffect::Deliver { first, next } => self.deliver(n, first, next),
+                TailEffect::Trimmed { from, start } => {
+                    trace!(self, "consumer {n} misses {from} to {start}");
+                    self.stats.missed += 1;
+                    let range = self.consumer(n).range_index;
+                    self.oracle.missed(n, range, from, start);
+                }
                 TailEffect::Finish => self.consumer(n).finished = true,
                 TailEffect::Fail(failure) => {
                     panic!("R6: {me:?} from {:?} cannot go on: {failure:?}", self.consumer(n).from)

@@ -12,7 +12,7 @@ use segd_core::io::{Durability, Token, Write};
 use segd_core::node::{RestoredReplica, claim};
 use segd_core::replica::RestoredState;
 use segd_core::table::ProducerTable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
 enum Piece {
@@ -172,6 +172,23 @@ impl Disk {
         held.iter().map(|(base, _, bytes)| (*base, bytes))
     }
 
+    /// Segments that a new process would find here.
+    pub fn segments(&self) -> BTreeSet<SegmentId> {
+        let mut found = BTreeSet::new();
+        for entry in &self.entries {
+            match &entry.piece {
+                Piece::Reclaimed => found.remove(&entry.segment),
+                Piece::Header(_)
+                | Piece::Start { .. }
+                | Piece::Batch { .. }
+                | Piece::Seal(_)
+                | Piece::Promise(_)
+                | Piece::Decided(_) => found.insert(entry.segment),
+            };
+        }
+        found
+    }
+
     pub fn unsynced(&self) -> usize {
         self.entries.len() - self.synced
     }
@@ -222,6 +239,7 @@ struct Found {
     seal: Option<SealEntry>,
     promised: Epoch,
     decision: Option<Decision>,
+    bytes: u64,
 }
 
 impl Found {
@@ -240,6 +258,7 @@ impl Found {
                     self.table.record(&claim, *base);
                 }
                 self.end = *next;
+                self.bytes += bytes.len() as u64;
             }
             Piece::Seal(seal) => self.seal = Some(*seal),
             Piece::Promise(epoch) => self.promised = self.promised.max(*epoch),
@@ -261,6 +280,6 @@ impl Found {
             tail_known,
         };
         let start_table = self.start.map(|(_, table)| table).unwrap_or_default();
-        Some(RestoredReplica { spec, state, start_table, table: self.table })
+        Some(RestoredReplica { spec, state, start_table, table: self.table, bytes: self.bytes })
     }
 }

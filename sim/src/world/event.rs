@@ -159,6 +159,7 @@ pub enum Act {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are the large one; a box would be an allocation an event")]
 pub enum Event {
     At { to: Proc, life: u32, what: What },
     Do(Act),

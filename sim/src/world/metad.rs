@@ -67,6 +67,11 @@ impl Metad {
         }
     }
 
+    /// Commands that moved the start of a log.
+    pub fn trims(&self) -> u64 {
+        self.log.iter().filter(|command| matches!(command, Command::Trim { .. })).count() as u64
+    }
+
     pub fn waits(&self) -> metad_core::Waits {
         self.leader.map(|leader| self.members[usize::from(leader)].driver.waits()).unwrap_or_default()
     }
@@ -205,6 +210,11 @@ impl World {
         let applied = self.metad.meta.apply(&command);
         trace!(self, "v{} {command:?} -> {:?}", self.metad.meta.version(), applied.outcome);
         self.oracle.recorded(&applied.items);
+        if let Command::Trim { range, .. } = &command
+            && let Some(view) = self.metad.meta.range(*range)
+        {
+            self.oracle.log_starts(view.index, view.start);
+        }
         self.metad.log.push(command.clone());
         self.metad.history.push(applied.items);
         let index = self.metad.log.len();

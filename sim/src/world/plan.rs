@@ -258,6 +258,7 @@ impl Plan {
             settle_us: 60_000 * MS,
             drift: Vec::new(),
         };
+        draw_retention(&mut plan.topic, &mut Rng::new(seed, 3));
         match mode {
             FaultMode::None => {}
             FaultMode::All => {
@@ -300,6 +301,16 @@ fn draw_topic(rng: &mut Rng, load: &Load, mode: FaultMode) -> TopicConfig {
         segment_bytes: 1 << 20,
         segment_records: (records / rng.between(2, 10)).max(3),
         max_age_ms: if rng.percent(20) { rng.between(50, 400) } else { 0 },
+        retention_bytes: 0,
+        retention_ms: 0,
+    }
+}
+
+/// Drawn apart, so that a seed without it means what it always did.
+fn draw_retention(topic: &mut TopicConfig, rng: &mut Rng) {
+    if rng.percent(25) {
+        topic.retention_bytes = rng.pick(&[0, 1, 1_000, 5_000]);
+        topic.retention_ms = rng.pick(&[0, 100, 500, 2_000]);
     }
 }
 

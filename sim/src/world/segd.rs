@@ -30,6 +30,7 @@ pub struct Shown {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "few calls are under way at once")]
 pub enum Call {
     Register,
     Heartbeat,
@@ -49,6 +50,8 @@ pub struct Segd {
     /// It ends after so many more effects.
     pub dies_after: Option<(usize, u64)>,
     pub shown: BTreeMap<SegmentId, Shown>,
+    /// Where the log starts since each of these was trimmed.
+    pub trimmed: BTreeMap<SegmentId, Offset>,
     pub tails: BTreeMap<PipeId, TailServe>,
     appends: BTreeMap<PipeId, (StreamId, SegmentId)>,
     pipes: BTreeMap<StreamId, PipeId>,
@@ -74,6 +77,7 @@ impl Segd {
             lost_through: None,
             dies_after: None,
             shown: BTreeMap::new(),
+            trimmed: BTreeMap::new(),
             tails: BTreeMap::new(),
             appends: BTreeMap::new(),
             pipes: BTreeMap::new(),
@@ -134,7 +138,7 @@ impl World {
         self.stats.disks_lost += 1;
         let ids = self.metad.meta.all_items().into_iter().filter_map(|item| match item {
             MetaItem::Segment(view) => Some(view.spec.id),
-            MetaItem::Topic(_) | MetaItem::Node(_) => None,
+            MetaItem::Topic(_) | MetaItem::Node(_) | MetaItem::Ids { .. } => None,
         });
         let youngest = ids.max().unwrap_or_default();
         let segd = self.segd(n);
@@ -287,10 +291,16 @@ impl World {
                 shown.serves = serves;
                 self.pump_tails(n, segment);
             }
-            Effect::Forget { segment } => {
-                trace!(self, "{me:?} forgets {segment}");
+            Effect::LogStart { range, start } => {
+                let index = self.metad.meta.range(range).expect("ranges stay").index;
+                self.oracle.told_log_start(index, start);
+            }
+            Effect::Forget { segment, log_start } => {
+                trace!(self, "{me:?} forgets {segment}, the log starts at {log_start:?}");
+                self.stats.trimmed_replicas += u64::from(log_start.is_some());
                 let segd = self.segd(n);
                 segd.shown.remove(&segment);
+                segd.trimmed.extend(log_start.map(|start| (segment, start)));
                 if segd.disk.forget(segment) {
                     self.start_sync(n);
                 }

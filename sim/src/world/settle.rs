@@ -103,6 +103,7 @@ impl World {
             }
             self.note_candidates(*range, head, &mut missing);
         }
+        self.note_leftovers(&mut missing);
         if self.metad.leader.is_none() {
             missing.push("metad has no leader".to_owned());
         }
@@ -141,6 +142,15 @@ impl World {
         }
         if let Some(recovery) = self.metad.meta.segment(head).and_then(|view| view.recovery) {
             missing.push(format!("{head} is being recovered: {recovery:?}"));
+        }
+    }
+
+    /// R10: what metad gave up is gone from every disk, those of nodes that were away too.
+    fn note_leftovers(&self, missing: &mut Vec<String>) {
+        missing.extend(self.metad.meta.reclaiming().map(|(id, nodes)| format!("{id} is still on {nodes:?}")));
+        for segd in &self.segds {
+            let left = segd.disk.segments().into_iter().filter(|id| self.metad.meta.has_left(*id));
+            missing.extend(left.map(|id| format!("{id} is gone, and {} has it", segd.id)));
         }
     }
 
@@ -190,6 +200,7 @@ impl World {
         let counters = self.metad.meta.counters();
         self.stats.candidates = counters.made;
         self.stats.reclaimed = counters.reclaimed;
+        self.stats.trims = self.metad.trims();
         let Some(topic) = self.metad.meta.topic_named(super::client::TOPIC) else { return };
         for range in topic.ranges {
             for record in self.metad.meta.history(range, 0) {

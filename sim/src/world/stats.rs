@@ -30,6 +30,11 @@ pub struct Stats {
     pub disks_lost: u64,
     pub boundaries_crossed: u64,
     pub snapshots_restored: u64,
+    /// Moves of a log's start.
+    pub trims: u64,
+    pub trimmed_replicas: u64,
+    /// Readers that were told what retention deleted before they got to it.
+    pub missed: u64,
 }
 
 impl Stats {
@@ -80,7 +85,10 @@ impl Stats {
             leaders_lost,
             disks_lost,
             boundaries_crossed,
-            snapshots_restored
+            snapshots_restored,
+            trims,
+            trimmed_replicas,
+            missed
         );
     }
 }

@@ -31,7 +31,7 @@ impl World {
         from: Option<Offset>,
         until: Option<Offset>,
     ) {
-        match self.serving(n, segment) {
+        match self.serving(n, segment, from) {
             Ok(shown) => {
                 self.tell_tail(n, pipe, FromSegd::TailOpened { start: shown.start }, Bytes::new());
                 self.segd(n).tails.insert(pipe, TailServe { segment, next: from, until, placed: false });
@@ -42,7 +42,7 @@ impl World {
     }
 
     pub(super) fn answer_committed(&mut self, n: u8, pipe: PipeId, segment: SegmentId) {
-        let answer = match self.serving(n, segment) {
+        let answer = match self.serving(n, segment, None) {
             Ok(shown) => FromSegd::Committed {
                 start: shown.start,
                 committed: shown.committed.max(shown.start.unwrap_or_default()),
@@ -53,8 +53,13 @@ impl World {
         self.end_tail(n, pipe, answer);
     }
 
-    fn serving(&mut self, n: u8, segment: SegmentId) -> Result<Shown, WireError> {
-        match self.segd(n).shown.get(&segment) {
+    fn serving(&mut self, n: u8, segment: SegmentId, next: Option<Offset>) -> Result<Shown, WireError> {
+        let segd = self.segd(n);
+        let log_start = segd.trimmed.get(&segment).copied();
+        match segd.shown.get(&segment) {
+            None if next.zip(log_start).is_some_and(|(next, start)| next < start) => {
+                Err(WireError::trimmed(next.unwrap_or_default(), log_start.unwrap_or_default()))
+            }
             None => Err(WireError::retry(ErrorCode::UnknownSegment, format!("{segment} is not here"))),
             Some(shown) if !shown.serves => {
                 Err(WireError::retry(ErrorCode::NotPrimary, format!("may not serve {segment}")))
@@ -86,7 +91,7 @@ impl World {
 
     fn pump_tail(&mut self, n: u8, pipe: PipeId) {
         while let Some(mut tail) = self.segd(n).tails.get(&pipe).copied() {
-            let shown = match self.serving(n, tail.segment) {
+            let shown = match self.serving(n, tail.segment, tail.next) {
                 Ok(shown) => shown,
                 Err(error) => return self.end_tail(n, pipe, FromSegd::Error { error }),
             };

@@ -11,7 +11,7 @@ use clap::Args;
 use futures::FutureExt;
 use seamlog::ReadFrom;
 
-/// Print a topic's records, one a line.
+/// Print a topic's records, one a line. What retention deleted before it was read is told on standard error.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,8 +71,16 @@ impl Consume {
                     consumer.next().await
                 }
             };
-            let Some(record) = next else { break };
-            print(&record?, out)?;
+            let record = match next {
+                None => break,
+                Some(Err(missed)) if missed.is_passing() => {
+                    out.flush()?;
+                    eprintln!("seam: {missed}");
+                    continue;
+                }
+                Some(record) => record?,
+            };
+            print(&record, out)?;
             left -= 1;
         }
         out.flush()

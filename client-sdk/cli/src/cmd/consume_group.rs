@@ -54,7 +54,14 @@ pub async fn run(client: &Client, group: &str, asked: &Consume, out: &mut Out) -
             }
         };
         let Some(record) = next else { break };
-        print(&record?, out)?;
+        match record {
+            Ok(record) => print(&record, out)?,
+            Err(error) if error.is_passing() => {
+                eprintln!("seam: {error}");
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        }
         left -= 1;
         uncommitted.records += 1;
         if uncommitted.records >= COMMIT_RECORDS || uncommitted.since.elapsed() >= COMMIT_EVERY {

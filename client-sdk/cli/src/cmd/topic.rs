@@ -16,6 +16,7 @@ pub enum TopicCommand {
 Examples:
   seam topic create events
   seam topic create events --segment-bytes 64MiB --max-age 10m --ranges 4
+  seam topic create logs --retention-bytes 10GiB --retention-age 7d
   seam topic create old --anticipation off          the old behaviour, for comparison")]
     Create {
         /// 1 to 128 of a-z A-Z 0-9 . _ -, not beginning with `seam.`
@@ -37,8 +38,10 @@ Examples:
         after_help = "Examples:\n  seam topic describe events\n  seam topic describe events --json | jq '.ranges[].segments[].replicas'"
     )]
     Describe { topic: String },
-    /// Change settings; they hold from the next prepared segment on.
-    #[command(after_help = "Example:\n  seam topic alter events --segment-bytes 256MiB --max-age 0")]
+    /// Change settings; they hold from the next prepared segment on, those of retention at once.
+    #[command(
+        after_help = "Examples:\n  seam topic alter events --segment-bytes 256MiB --max-age 0\n  seam topic alter events --retention-bytes 1GiB"
+    )]
     Alter {
         topic: String,
         #[command(flatten)]

@@ -82,7 +82,7 @@ pub struct FixedSettings {
     pub ack: Option<AckArg>,
 }
 
-/// Settings that can change later; they hold from the next prepared segment on.
+/// Settings that can change later; they hold from the next prepared segment on, those of retention at once.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LiveSettings {
     /// Roll at this fill, e.g. 64MiB; 16KiB to 64GiB [default: 1GiB].
@@ -94,6 +94,13 @@ pub struct LiveSettings {
     /// Roll a segment that has records at this age, e.g. 10m; 0: no limit [default: 0].
     #[arg(long, value_name = "TIME", value_parser = units::parse_millis)]
     pub max_age: Option<u64>,
+    /// Keep at least so much of each range, in whole sealed segments, and delete the oldest beyond it, e.g. 10GiB; 0: no
+    /// limit [default: 0].
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub retention_bytes: Option<u64>,
+    /// Delete a segment so long after it was sealed, e.g. 7d; 0: no limit [default: 0].
+    #[arg(long, value_name = "TIME", value_parser = units::parse_millis)]
+    pub retention_age: Option<u64>,
     /// When a roll is announced [default: soft].
     #[arg(long)]
     pub anticipation: Option<AnticipationArg>,
@@ -112,6 +119,8 @@ impl LiveSettings {
             segment_bytes: self.segment_bytes,
             segment_records: self.segment_records,
             max_age_ms: self.max_age,
+            retention_bytes: self.retention_bytes,
+            retention_ms: self.retention_age,
         }
     }
 }
@@ -133,6 +142,8 @@ pub fn new_topic(fixed: &FixedSettings, live: &LiveSettings) -> Result<TopicConf
         segment_bytes: live.segment_bytes.unwrap_or(default.segment_bytes),
         segment_records: live.segment_records.unwrap_or(default.segment_records),
         max_age_ms: live.max_age.unwrap_or(default.max_age_ms),
+        retention_bytes: live.retention_bytes.unwrap_or(default.retention_bytes),
+        retention_ms: live.retention_age.unwrap_or(default.retention_ms),
     };
     config.validate()?;
     Ok(config)
@@ -173,6 +184,8 @@ mod tests {
             segment_bytes: Some(1 << 20),
             segment_records: Some(7),
             max_age: Some(600_000),
+            retention_bytes: Some(10 << 30),
+            retention_age: Some(604_800_000),
             anticipation: Some(AnticipationArg::AtOpen),
             placement: Some(PlacementArg::Sticky),
         };
@@ -186,6 +199,8 @@ mod tests {
             segment_bytes: 1 << 20,
             segment_records: 7,
             max_age_ms: 600_000,
+            retention_bytes: 10 << 30,
+            retention_ms: 604_800_000,
         };
         assert_eq!(new_topic(&fixed, &live), Ok(expected));
     }

@@ -42,9 +42,10 @@ pub fn describe(topic: &TopicInfo, out: &mut Out) -> Result<()> {
     }
     for range in &topic.ranges {
         out.line("")?;
-        out.line(format!("range {}", range.index))?;
+        let kept = units::bytes(range.sealed_bytes);
+        out.line(format!("range {}, from offset {}, {kept} in sealed segments", range.index, range.start))?;
         let rows: Vec<_> = range.segments.iter().map(segment_row).collect();
-        out.table(&["  SEGMENT", "STATE", "START", "END", "RECORDS", "REPLICAS, PRIMARY FIRST"], &rows)?;
+        out.table(&["  SEGMENT", "STATE", "START", "END", "RECORDS", "BYTES", "REPLICAS, PRIMARY FIRST"], &rows)?;
     }
     Ok(())
 }
@@ -69,6 +70,8 @@ pub fn settings(topic: &TopicInfo, out: &mut Out) -> Result<()> {
         ("segment bytes", units::bytes(config.segment_bytes)),
         ("segment records", limit(config.segment_records, config.segment_records.to_string())),
         ("max age", limit(config.max_age_ms, units::millis(config.max_age_ms))),
+        ("retention bytes", limit(config.retention_bytes, units::bytes(config.retention_bytes))),
+        ("retention age", limit(config.retention_ms, units::millis(config.retention_ms))),
     ] {
         out.line(format!("  {what:<16} {value}"))?;
     }
@@ -85,6 +88,7 @@ fn segment_row(segment: &SegmentInfo) -> Vec<String> {
         number(segment.start),
         number(segment.end),
         number(records),
+        segment.end.map_or_else(|| "-".to_owned(), |_| units::bytes(segment.bytes)),
         replicas.join(" "),
     ]
 }
@@ -135,12 +139,14 @@ mod tests {
             ack_quorum: 2,
             attempt: 1,
             recovery: None,
+            bytes: 900,
+            sealed_at_ms: 1,
         };
         let topic = TopicInfo {
             id: 1,
             name: "events".into(),
             config: TopicConfig { anticipation: Anticipation::AtOpen, ..TopicConfig::default() },
-            ranges: vec![RangeInfo { id: 2, index: 0, segments: vec![sealed] }],
+            ranges: vec![RangeInfo { id: 2, index: 0, start: 0, sealed_bytes: 900, segments: vec![sealed] }],
         };
         let json = serde_json::to_value(&topic).expect("JSON");
         assert_eq!(json["config"]["anticipation"], anticipation(Anticipation::AtOpen));

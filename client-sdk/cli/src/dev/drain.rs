@@ -134,7 +134,7 @@ mod tests {
     use seamlog::{RangeInfo, TopicConfig};
 
     fn topic(segments: Vec<SegmentInfo>) -> TopicInfo {
-        let ranges = vec![RangeInfo { id: 1, index: 0, segments }];
+        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, segments }];
         TopicInfo { id: 1, name: "events".into(), config: TopicConfig::default(), ranges }
     }
 
@@ -150,6 +150,8 @@ mod tests {
             ack_quorum: 2,
             attempt: 1,
             recovery: None,
+            bytes: 0,
+            sealed_at_ms: 0,
         }
     }
 

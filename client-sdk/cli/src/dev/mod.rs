@@ -6,7 +6,7 @@
 //! | `identity`, `launch`, `daemon` | one process: who it is, how it becomes a daemon, how it stands |
 //! | `relay` | the process that makes metad look far away |
 //! | `probe`, `ready` | what metad and the routers say of themselves; waiting until all is well |
-//! | `up`, `down`, `scale`, `drain`, `signals`, `status`, `logs` | the commands |
+//! | `up`, `down`, `scale`, `drain`, `rotate`, `signals`, `status`, `logs` | the commands |
 //!
 //! Not for production: every process is on one machine, under one user, with certificates made on the spot.
 
@@ -23,6 +23,7 @@ mod ports;
 mod probe;
 mod ready;
 mod relay;
+mod rotate;
 mod scale;
 mod signals;
 mod status;
@@ -101,6 +102,8 @@ pub enum DevCommand {
         #[command(flatten)]
         dir: Dir,
     },
+    /// Replace the CA and all certificates while the cluster runs.
+    RotateCerts(rotate::Rotate),
     /// Stop every process.
     Down(down::Down),
 }
@@ -145,6 +148,7 @@ pub async fn run(command: DevCommand, out: &mut Out) -> Result<()> {
         DevCommand::Restart(named) => signals::restart(&named.dir.layout()?, &named.name, out).await,
         DevCommand::Scale(scale) => scale.run(out).await,
         DevCommand::Rtt { rtt, dir } => up::set_rtt(&dir.layout()?, rtt, out),
+        DevCommand::RotateCerts(rotate) => rotate.run(out),
         DevCommand::Down(down) => down.run(out),
     }
 }

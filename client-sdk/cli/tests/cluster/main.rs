@@ -5,6 +5,7 @@
 //! Wants all programs: `cargo build --release --workspace --bins`. One cluster at a time: each takes the whole machine.
 
 mod bad_input;
+mod certificates;
 mod crashes;
 mod explain;
 mod faults;
@@ -17,6 +18,7 @@ mod raw;
 mod recoveries;
 mod replay;
 mod restarts;
+mod retention;
 mod scale;
 mod shell;
 mod soft_mark;

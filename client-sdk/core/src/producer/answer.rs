@@ -48,6 +48,7 @@ impl<T> RangeProducer<T> {
             | ErrorCode::UnknownSegment
             | ErrorCode::NotPrimary
             | ErrorCode::OffsetOutOfRange
+            | ErrorCode::Trimmed { .. }
             | ErrorCode::BadFrame
             | ErrorCode::BadBatch
             | ErrorCode::BatchTooLarge

@@ -110,6 +110,7 @@ fn admin_answer(command: &Command, outcome: &Outcome) -> Answer {
             | Command::Released { .. }
             | Command::Recover { .. }
             | Command::CommitRoll { .. }
+            | Command::Trim { .. }
             | Command::ConfirmReclaimed { .. }
             | Command::RequestRoll { .. }
             | Command::GateOpened { .. }
@@ -147,6 +148,8 @@ fn wire_error(why: &Refusal) -> WireError {
         | WrongState { .. }
         | NotInChain { .. }
         | Decided { .. }
+        | WrongFirst { .. }
+        | NotTrimmable { .. }
         | NotACandidate { .. }
         | NotReady { .. }
         | WrongBinder { .. }

@@ -27,6 +27,8 @@ pub struct TopicPatch {
     pub segment_bytes: Option<u64>,
     pub segment_records: Option<u64>,
     pub max_age_ms: Option<u64>,
+    pub retention_bytes: Option<u64>,
+    pub retention_ms: Option<u64>,
 }
 
 impl TopicPatch {
@@ -37,6 +39,8 @@ impl TopicPatch {
             segment_bytes: self.segment_bytes.unwrap_or(config.segment_bytes),
             segment_records: self.segment_records.unwrap_or(config.segment_records),
             max_age_ms: self.max_age_ms.unwrap_or(config.max_age_ms),
+            retention_bytes: self.retention_bytes.unwrap_or(config.retention_bytes),
+            retention_ms: self.retention_ms.unwrap_or(config.retention_ms),
             ..config.clone()
         }
     }

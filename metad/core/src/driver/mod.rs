@@ -14,6 +14,7 @@
 //! | `reports` | what nodes say, turned into commands |
 //! | `range` | successors: wanted, prepared, timed out, released |
 //! | `recovery` | agents: appointed, paced, appointed again |
+//! | `retention` | which sealed segments are too many or too old |
 //! | `admin` | operators' requests |
 //! | `answers` | outcomes, turned into answers |
 //! | `steps` | what traces are told |
@@ -27,6 +28,7 @@ mod pending;
 mod range;
 mod recovery;
 mod reports;
+mod retention;
 mod steps;
 
 pub use io::{Admin, Answer, Effect, Input, ReplyId, SessionId, Step, Token, TopicPatch};
@@ -93,6 +95,8 @@ pub struct Driver {
     dirty: BTreeSet<RangeId>,
     wakes: BTreeSet<(Tick, RangeId)>,
     next_sweep: Tick,
+    /// The wall clock as last read, and when: milliseconds since 1970.
+    wall: (Tick, u64),
 }
 
 impl Driver {
@@ -199,7 +203,7 @@ impl Driver {
         }
         let pending = std::mem::take(&mut self.pending);
         // Tokens are never used twice: an answer of an earlier term must not be taken for one of this.
-        *self = Driver { timing: self.timing, seen: self.seen, pending, ..Driver::default() };
+        *self = Driver { timing: self.timing, seen: self.seen, wall: self.wall, pending, ..Driver::default() };
     }
 
     /// Proposes, unless something about the same subject is on its way.
@@ -311,15 +315,17 @@ impl Driver {
                 }
             }
             (Command::DeleteTopic { .. }, _) => self.forget_gone(meta),
+            // Retention holds at once.
+            (Command::AlterTopic { .. }, _) => self.next_sweep = now,
             (
                 Command::SetNodeState { .. }
                 | Command::CreateTopic { .. }
-                | Command::AlterTopic { .. }
                 | Command::PrepareRoot { .. }
                 | Command::Prepare { .. }
                 | Command::AskRelease { .. }
                 | Command::Released { .. }
                 | Command::Recover { .. }
+                | Command::Trim { .. }
                 | Command::ConfirmReclaimed { .. }
                 | Command::RequestRoll { .. }
                 | Command::GateOpened { .. }
@@ -334,6 +340,8 @@ impl Driver {
             self.next_sweep = now.plus_ms(self.timing.sweep_ms);
             self.forget_gone(meta);
             self.dirty.extend(meta.ranges.keys().copied());
+            // Here and not at the roll: it must not compete with the successor's first records.
+            meta.ranges.keys().for_each(|range| self.trim_if_due(now, meta, *range, out));
             for segment in std::mem::take(&mut self.recorded) {
                 self.propose_recorded(now, segment, out);
             }
@@ -376,7 +384,7 @@ fn range_of(meta: &Meta, command: &Command) -> Option<RangeId> {
         | Command::CreateTopic { .. }
         | Command::AlterTopic { .. }
         | Command::DeleteTopic { .. } => return None,
-        Command::PrepareRoot { range, .. } => return Some(*range),
+        Command::PrepareRoot { range, .. } | Command::Trim { range, .. } => return Some(*range),
         Command::Prepare { prior, .. } => prior,
         Command::MarkReady { segment, .. }
         | Command::AskRelease { segment }

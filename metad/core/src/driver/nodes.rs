@@ -260,6 +260,7 @@ fn replica_sets(command: &Command) -> Vec<&[NodeId]> {
         | Command::AskRelease { .. }
         | Command::Released { .. }
         | Command::CommitRoll { .. }
+        | Command::Trim { .. }
         | Command::ConfirmReclaimed { .. }
         | Command::RequestRoll { .. }
         | Command::GateOpened { .. }

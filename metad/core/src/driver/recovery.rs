@@ -102,11 +102,10 @@ impl Driver {
     /// The agent's process lives, and so does that of its candidate's primary.
     fn agent_can_finish(&self, meta: &Meta, recovery: &Recovery) -> bool {
         let life = meta.nodes.get(&recovery.agent).map(|n| n.view.incarnation);
-        let candidate = meta.known(recovery.candidate);
+        let candidate = meta.segments.get(&recovery.candidate).filter(|c| c.is_candidate());
         life == Some(recovery.agent_incarnation)
             && !self.is_lost(meta, recovery.agent)
-            && candidate.is_candidate()
-            && !self.primary_is_over(meta, candidate)
+            && candidate.is_some_and(|candidate| !self.primary_is_over(meta, candidate))
     }
 
     /// A new leader gives the agent it finds a full patience.

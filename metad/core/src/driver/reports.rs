@@ -39,6 +39,7 @@ impl Driver {
         let id = segment_of(&report);
         let verdict = match meta.segments.get(&id) {
             Some(segment) => self.judge(now, meta, from, report, id, segment, out),
+            None if meta.has_left(id) => Verdict::Done(format!("{id} is gone")),
             // Nodes learn ids from committed state alone: it is this state that lags (a leader deposed and not told yet). A
             // `done` would silence the report for ever.
             None => Verdict::Again(format!("{id} is not known here yet; tell the leader again")),
@@ -94,6 +95,9 @@ impl Driver {
                 if let Some(known) = segment.open_start().filter(|known| *known != start) {
                     return Verdict::Done(format!("R3: {id} starts at {known}, not at {start}"));
                 }
+                if self.is_on_its_way(id, (end, next), RollBy::Planned) {
+                    return Verdict::Join(Subject::Commit(id));
+                }
                 let ready_us = self.watched.get(&next).map_or(0, |w| w.ready_us);
                 commit(
                     segment,
@@ -104,9 +108,11 @@ impl Driver {
                         end,
                         next,
                         by: RollBy::Planned,
+                        bytes: stats.bytes,
                         stats: Box::new(stats),
                         ready_us,
                         recovery: None,
+                        sealed_at_ms: self.unix_ms(now),
                     },
                 )
             }
@@ -120,7 +126,7 @@ impl Driver {
                 Verdict::Propose(Command::GateOpened { segment: id, gate })
             }
             Report::Released { .. } => {
-                if segment.is_gone() {
+                if segment.is_leaving() {
                     return Verdict::Done(String::new());
                 }
                 Verdict::Propose(Command::Released { segment: id, node, incarnation })
@@ -129,9 +135,7 @@ impl Driver {
                 if of != node {
                     return Verdict::Done(format!("{node} cannot speak for {of}"));
                 }
-                let is_done = segment.state == SegmentState::Reclaimed
-                    || (segment.state == SegmentState::Reclaiming && !segment.unconfirmed.contains(&node));
-                if is_done {
+                if segment.is_leaving() && !segment.unconfirmed.contains(&node) {
                     return Verdict::Done(String::new());
                 }
                 Verdict::Propose(Command::ConfirmReclaimed { segment: id, node })
@@ -143,9 +147,14 @@ impl Driver {
                     return Verdict::Done(format!("{node} is not the agent of {id} in {epoch}"));
                 }
                 let (by, stats) = (RollBy::Recovery(epoch), Box::default());
+                if self.is_on_its_way(id, (end, next), by) {
+                    return Verdict::Join(Subject::Commit(id));
+                }
                 let ready_us = self.watched.get(&next).map_or(0, |w| w.ready_us);
                 let recovery = Some(Box::new(self.recovery_stats(now, id, (epoch, node), agent)));
-                let command = Command::CommitRoll { segment: id, end, next, by, stats, ready_us, recovery };
+                let (bytes, sealed_at_ms) = (agent.bytes, self.unix_ms(now));
+                let command =
+                    Command::CommitRoll { segment: id, end, next, by, stats, ready_us, recovery, bytes, sealed_at_ms };
                 if meta.segments.get(&next).is_some_and(|s| s.state == SegmentState::Planned) {
                     self.fixed.insert(next, command);
                     return Verdict::Again(format!("{next} is not ready yet"));
@@ -153,6 +162,14 @@ impl Driver {
                 commit(segment, end, next, command)
             }
         }
+    }
+
+    /// The same decision is proposed already, with an earlier time of sealing.
+    fn is_on_its_way(&mut self, id: SegmentId, decision: (Offset, SegmentId), who: RollBy) -> bool {
+        self.pending.about(&Subject::Commit(id)).is_some_and(|proposal| match proposal.command {
+            Command::CommitRoll { end, next, by, .. } => (end, next) == decision && by == who,
+            _ => false,
+        })
     }
 
     fn soft_mark(
@@ -191,7 +208,7 @@ impl Driver {
     ) -> Verdict {
         let adds_nothing = match &segment.state {
             SegmentState::Ready { open_on: known } => open_on.iter().all(|n| known.contains(n)),
-            SegmentState::Open { .. } | SegmentState::Sealed { .. } => true,
+            SegmentState::Open { .. } | SegmentState::Sealed { .. } | SegmentState::Trimmed { .. } => true,
             SegmentState::Planned | SegmentState::Reclaiming | SegmentState::Reclaimed => false,
         };
         if adds_nothing && segment.primary_incarnation == Some(incarnation) {
@@ -236,7 +253,16 @@ fn verdict_of(ensured: Ensured, id: SegmentId) -> Verdict {
 
 /// A decision, unless it is recorded already. Out of chain order it comes again.
 fn commit(segment: &Segment, end: Offset, next: SegmentId, command: Command) -> Verdict {
-    let is_recorded = matches!(segment.state, SegmentState::Sealed { end: e, next: n, .. } if (e, n) == (end, next));
+    let is_recorded = match segment.state {
+        SegmentState::Sealed { end: e, next: n, .. } | SegmentState::Trimmed { end: e, next: n, .. } => {
+            (e, n) == (end, next)
+        }
+        SegmentState::Planned
+        | SegmentState::Ready { .. }
+        | SegmentState::Open { .. }
+        | SegmentState::Reclaiming
+        | SegmentState::Reclaimed => false,
+    };
     if is_recorded { Verdict::Done(String::new()) } else { Verdict::Propose(command) }
 }
 

@@ -77,7 +77,7 @@ impl Meta {
 
     /// A dead node counts as having confirmed: it reconciles its disk with this state when it returns.
     fn confirm_for_dead(&mut self, node: NodeId, ch: &mut Changes) {
-        for id in self.reclaiming.iter().copied().collect::<Vec<_>>() {
+        for id in self.leaving.iter().copied().collect::<Vec<_>>() {
             self.confirm(id, node, ch);
         }
     }

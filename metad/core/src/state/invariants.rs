@@ -42,7 +42,8 @@ impl Meta {
     pub(super) fn assert_after(&self, ch: &Changes, command: &Command) {
         let touched = || -> Result<(), Violation> {
             self.check_counters()?;
-            ch.segments.iter().try_for_each(|id| self.check_segment(*id, self.known(*id)))?;
+            let touched = ch.segments.iter().filter_map(|id| self.segments.get(id).map(|s| (*id, s)));
+            touched.into_iter().try_for_each(|(id, s)| self.check_segment(id, s))?;
             if self.segments.len() <= SMALL { self.check_invariants() } else { Ok(()) }
         };
         if let Err(violation) = touched() {
@@ -58,23 +59,28 @@ impl Meta {
         self.check_tallies()
     }
 
-    /// Ids name records that exist. First, so that the other checks may follow them.
+    /// Ids name records that exist, or of which it is certain that they left. First, so that the other checks may follow them.
     fn check_references(&self) -> Result<(), Violation> {
-        const TEXT: &str = "every id names a record, and none is at or above the next free one";
+        const TEXT: &str = "every id names a record or one that left, and none is at or above the next free one";
         let has = |id: &SegmentId| self.segments.contains_key(id);
         for (id, s) in &self.segments {
-            let mut named = s.candidates.iter().chain(s.prior.iter());
             let topic = self.topics.get(&s.topic);
+            // Only what is in the chain, or was, may outlive what it followed.
+            let prior = |p: SegmentId| has(&p) || (s.chosen && p < *id && self.has_left(p));
+            let candidate = |c: SegmentId| has(&c) || (s.open_start().is_none() && self.has_left(c));
             let holds = id.0 < self.next_segment
-                && named.all(has)
-                && s.recovery.as_ref().is_none_or(|r| has(&r.candidate))
+                && s.candidates.iter().all(has)
+                && s.prior.is_none_or(prior)
+                && s.recovery.as_ref().is_none_or(|r| candidate(r.candidate))
                 && topic.is_some_and(|t| (s.config as usize) < t.configs.len() && t.ranges.contains(&s.range))
                 && self.ranges.contains_key(&s.range)
                 && s.replicas.iter().all(|n| self.nodes.contains_key(n));
             hold(holds, "state", TEXT, || format!("{id}: {s:?}"))?;
         }
         for (id, r) in &self.ranges {
-            let holds = id.0 < self.next_range && r.first.iter().chain(&r.head).chain(&r.roots).all(has);
+            let deleted = self.topics.get(&r.topic).is_some_and(|t| t.deleted);
+            let first = r.first.is_none_or(|f| has(&f) || (deleted && self.has_left(f)));
+            let holds = id.0 < self.next_range && first && r.head.iter().chain(&r.roots).all(has);
             hold(holds, "state", TEXT, || format!("{id}: {r:?}"))?;
         }
         let names = self.names.iter().all(|(n, t)| self.topics.get(t).is_some_and(|t| &t.name == n && !t.deleted));
@@ -99,7 +105,9 @@ impl Meta {
         let binder = match s.binder {
             Binder::Root => s.prior.is_none(),
             Binder::Primary => s.prior.is_some(),
-            Binder::Recovery(e) => s.prior.is_some_and(|p| e > Epoch::PRIMARY && e <= self.known(p).epoch()),
+            Binder::Recovery(e) => s.prior.is_some_and(|p| {
+                e > Epoch::PRIMARY && self.segments.get(&p).map_or(s.chosen, |prior| e <= prior.epoch())
+            }),
         };
         hold(binder, "R13", "a candidate has one binder: metad, its prior's primary, or an appointed epoch", seen)?;
         let superseded = match (s.binder, s.prior) {
@@ -127,36 +135,53 @@ impl Meta {
                 let n = self.known(*next);
                 let linked = n.chosen && n.prior == Some(id) && chain_start(n) == Some(*end);
                 hold(linked, "R3", "next.start == prev.end", || format!("{id}: {s:?}, {next}: {n:?}"))?;
-                let left = s.candidates.iter().all(|c| self.known(*c).is_gone());
+                let left = s.candidates.iter().all(|c| self.known(*c).is_leaving());
                 hold(left, "R10", "once a segment is decided, all other candidates are taken back", seen)?;
             }
-            SegmentState::Reclaiming | SegmentState::Reclaimed => {
-                hold(!s.chosen || deleted, "R10", "no byte of a chosen segment is reclaimed", seen)?;
-                let confirmed = s.unconfirmed.is_empty() == (s.state == SegmentState::Reclaimed);
-                hold(confirmed, "R10", "reclaimed means that every replica confirmed", seen)?;
-                let below = s.candidates.iter().all(|c| self.known(*c).is_gone());
-                hold(below, "R10", "what was to follow a reclaimed segment is reclaimed", seen)?;
+            SegmentState::Trimmed { start, end, log_start, .. } => {
+                hold(start <= end && s.chosen, "R10", "only what was in the chain is trimmed", seen)?;
+                let moved = self.ranges.get(&s.range).is_some_and(|r| end <= log_start && *log_start <= r.start);
+                hold(moved, "R2", "the log's start moved before data went, and never moves back", seen)?;
+                self.check_leaving(id, s)?;
             }
+            SegmentState::Reclaiming => {
+                hold(!s.chosen || deleted, "R10", "no byte of a chosen segment is reclaimed", seen)?;
+                self.check_leaving(id, s)?;
+            }
+            SegmentState::Reclaimed => hold(false, "R10", "what is gone has left the state", seen)?,
         }
         let alive = s.is_active() || matches!(s.state, SegmentState::Sealed { .. });
         hold(!(deleted && alive), "R10", "nothing of a deleted topic is kept", seen)
     }
 
-    /// R2, R3: from offset 0 to the head without a hole; R5: the head is where the chain ends.
+    fn check_leaving(&self, id: SegmentId, s: &Segment) -> Result<(), Violation> {
+        let seen = || format!("{id}: {s:?}");
+        let awaited = !s.unconfirmed.is_empty() || !s.candidates.is_empty();
+        hold(awaited, "R10", "what every replica confirmed, and nothing hangs from, has left the state", seen)?;
+        let below = s.candidates.iter().all(|c| self.known(*c).is_leaving());
+        hold(below, "R10", "what was to follow a segment that leaves, leaves", seen)
+    }
+
+    /// R2, R3: from the log's start to the head without a hole; R5: the head is where the chain ends.
     fn check_chain(&self, range: RangeId) -> Result<(), Violation> {
         let record = self.ranges.get(&range).expect("the caller iterates over the ranges");
-        let mut expected = Offset(0);
+        let mut expected = record.start;
         let mut last = None;
+        let (mut sealed_bytes, mut last_filled) = (0, None);
         for id in self.chain(range) {
             let s = self.known(id);
-            hold(chain_start(s) == Some(expected), "R2", "a range's offsets are dense from 0", || {
+            hold(chain_start(s) == Some(expected), "R2", "a range's offsets are dense from the log's start", || {
                 format!("{id}: {s:?}")
             })?;
-            if let SegmentState::Sealed { end, .. } = s.state {
+            if let SegmentState::Sealed { start, end, .. } = s.state {
                 expected = end;
+                sealed_bytes += s.bytes;
+                last_filled = if end > start { Some(id) } else { last_filled };
             }
             last = Some(id);
         }
+        let tallies = (sealed_bytes, last_filled) == (record.sealed_bytes, record.last_filled);
+        hold(tallies, "state", "what retention counts equals a fresh scan", || format!("{range}: {record:?}"))?;
         hold(last == record.head, "R4", "the chain ends in the one open segment", || format!("{range}: {record:?}"))
     }
 
@@ -167,14 +192,17 @@ impl Meta {
         for s in self.segments.values() {
             counters.made += 1;
             counters.used += u64::from(s.chosen);
-            counters.reclaimed += u64::from(!s.chosen && s.state == SegmentState::Reclaimed);
-            counters.open += u64::from(!s.chosen && s.state != SegmentState::Reclaimed);
+            counters.open += u64::from(!s.chosen);
             for (i, n) in s.replicas.iter().enumerate().filter(|_| s.is_active()) {
                 let load = loads.entry(*n).or_default();
                 load.0 += u32::from(i == 0);
                 load.1 += 1;
             }
         }
+        let (used, reclaimed) = self.left;
+        counters.made += used + reclaimed;
+        counters.used += used;
+        counters.reclaimed += reclaimed;
         let text = "the counters equal a fresh scan";
         hold(counters == self.counters, "R10", text, || format!("{counters:?} and {:?}", self.counters))?;
         for (id, n) in &self.nodes {
@@ -182,8 +210,8 @@ impl Meta {
             hold(scan == (n.primaries, n.replicas), "state", text, || format!("{id}: {scan:?} and {n:?}"))?;
         }
         let scan: BTreeSet<SegmentId> =
-            self.segments.iter().filter(|(_, s)| s.state == SegmentState::Reclaiming).map(|(id, _)| *id).collect();
-        hold(scan == self.reclaiming, "R10", text, || format!("reclaiming {scan:?} and {:?}", self.reclaiming))
+            self.segments.iter().filter(|(_, s)| s.is_leaving()).map(|(id, _)| *id).collect();
+        hold(scan == self.leaving, "R10", text, || format!("leaving {scan:?} and {:?}", self.leaving))
     }
 }
 
@@ -191,6 +219,10 @@ impl Meta {
 fn chain_start(s: &Segment) -> Option<Offset> {
     match s.state {
         SegmentState::Open { start } | SegmentState::Sealed { start, .. } => Some(start),
-        SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => None,
+        SegmentState::Planned
+        | SegmentState::Ready { .. }
+        | SegmentState::Trimmed { .. }
+        | SegmentState::Reclaiming
+        | SegmentState::Reclaimed => None,
     }
 }

@@ -13,15 +13,16 @@ mod roll;
 mod snapshot;
 mod topics;
 mod transitions;
+mod trim;
 
 pub use invariants::Violation;
-pub use read::RangeView;
+pub use read::{Kept, RangeView};
 pub use snapshot::RestoreError;
 
 use crate::command::{Command, Outcome, Refusal};
 use crate::limits::Limits;
 use records::{Node, Range, Segment, Topic};
-use seam_wire::meta::MetaItem;
+use seam_wire::meta::{MetaItem, SegmentView};
 use seam_wire::{NodeId, RangeId, SegmentId, TopicId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,9 +52,11 @@ pub struct Meta {
     names: BTreeMap<String, TopicId>,
     pub(crate) ranges: BTreeMap<RangeId, Range>,
     pub(crate) segments: BTreeMap<SegmentId, Segment>,
-    /// Segments in state `Reclaiming`.
-    reclaiming: BTreeSet<SegmentId>,
+    /// Segments whose replicas are to delete them and confirm: `Reclaiming` and `Trimmed`.
+    leaving: BTreeSet<SegmentId>,
     counters: Counters,
+    /// Segments that left the state, as `counters` counts them: (used, reclaimed).
+    left: (u64, u64),
 }
 
 /// What a command did.
@@ -70,11 +73,13 @@ struct Changes {
     nodes: BTreeSet<NodeId>,
     topics: BTreeSet<TopicId>,
     segments: BTreeSet<SegmentId>,
+    /// The last views of segments that left the state.
+    left: BTreeMap<SegmentId, SegmentView>,
 }
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.topics.is_empty() && self.segments.is_empty()
+        self.nodes.is_empty() && self.topics.is_empty() && self.segments.is_empty() && self.left.is_empty()
     }
 }
 
@@ -98,8 +103,9 @@ impl Meta {
             names: BTreeMap::new(),
             ranges: BTreeMap::new(),
             segments: BTreeMap::new(),
-            reclaiming: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             counters: Counters::default(),
+            left: (0, 0),
         }
     }
 
@@ -144,9 +150,11 @@ impl Meta {
             Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace } => {
                 self.recover(*segment, (*agent, *agent_incarnation), *expected_epoch, (replicas, *trace), ch)
             }
-            Command::CommitRoll { segment, end, next, by, stats, ready_us, recovery } => {
-                self.commit_roll(*segment, *end, *next, *by, (**stats, *ready_us, recovery.as_deref().copied()), ch)
+            Command::CommitRoll { segment, end, next, by, stats, ready_us, recovery, bytes, sealed_at_ms } => {
+                let measured = (**stats, *ready_us, recovery.as_deref().copied());
+                self.commit_roll(*segment, (*end, *next), *by, measured, (*bytes, *sealed_at_ms), ch)
             }
+            Command::Trim { range, first, keep } => self.trim(*range, *first, *keep, ch),
             Command::ConfirmReclaimed { segment, node } => self.confirm_reclaimed(*segment, *node, ch),
             Command::RequestRoll { segment, expected, reason, trace } => {
                 self.request_roll(*segment, *expected, (*reason, *trace), ch)
@@ -159,7 +167,8 @@ impl Meta {
     fn items(&self, ch: &Changes) -> Vec<MetaItem> {
         let nodes = ch.nodes.iter().filter_map(|id| self.node(*id).cloned().map(MetaItem::Node));
         let topics = ch.topics.iter().filter_map(|id| self.topic(*id).map(MetaItem::Topic));
-        let segments = ch.segments.iter().filter_map(|id| self.segment(*id).map(MetaItem::Segment));
+        let segment = |id: &SegmentId| self.segment(*id).or_else(|| ch.left.get(id).cloned()).map(MetaItem::Segment);
+        let segments = ch.segments.iter().filter_map(segment);
         nodes.chain(topics).chain(segments).collect()
     }
 
@@ -167,12 +176,13 @@ impl Meta {
         self.segments.get(&id).ok_or(Refusal::UnknownSegment(id))
     }
 
-    /// A segment that a record names: its presence is an invariant, since segments are never removed.
+    /// A segment that a record names and that cannot have left: a head, a candidate, the prior of a candidate, the next of a
+    /// sealed one. Its presence is an invariant.
     pub(crate) fn known(&self, id: SegmentId) -> &Segment {
-        self.segments.get(&id).expect("segments are never removed from the state")
+        self.segments.get(&id).expect("a segment that a chain or a candidate hangs from does not leave the state")
     }
 
     fn known_mut(&mut self, id: SegmentId) -> &mut Segment {
-        self.segments.get_mut(&id).expect("segments are never removed from the state")
+        self.segments.get_mut(&id).expect("a segment that a chain or a candidate hangs from does not leave the state")
     }
 }

@@ -54,7 +54,10 @@ impl Meta {
             SegmentState::Sealed { end, next, .. } => {
                 return Err(Refusal::Decided { segment: prior, end, next });
             }
-            SegmentState::Planned | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+            SegmentState::Planned
+            | SegmentState::Trimmed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => {
                 return Err(wrong_state(prior, before));
             }
         }
@@ -89,7 +92,7 @@ impl Meta {
         if let Some(r) = &segment.recovery {
             let is_repeat = expected_epoch.0.checked_add(1) == Some(r.epoch.0)
                 && (r.agent, r.agent_incarnation) == (agent, agent_incarnation)
-                && self.known(r.candidate).replicas == replicas;
+                && self.segments.get(&r.candidate).is_some_and(|c| c.replicas == replicas);
             if is_repeat {
                 return Ok(Outcome::Appointed { epoch: r.epoch, candidate: r.candidate });
             }
@@ -98,7 +101,9 @@ impl Meta {
             SegmentState::Open { start } => start,
             SegmentState::Sealed { end, next, .. } => return Err(Refusal::Decided { segment: id, end, next }),
             SegmentState::Planned | SegmentState::Ready { .. } => return Err(Refusal::NotInChain { segment: id }),
-            SegmentState::Reclaiming | SegmentState::Reclaimed => return Err(wrong_state(id, segment)),
+            SegmentState::Trimmed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+                return Err(wrong_state(id, segment));
+            }
         };
         if segment.epoch() != expected_epoch {
             return Err(Refusal::WrongEpoch { segment: id, current: segment.epoch(), given: expected_epoch });
@@ -142,6 +147,7 @@ impl Meta {
             SegmentState::Planned => &[],
             SegmentState::Open { .. }
             | SegmentState::Sealed { .. }
+            | SegmentState::Trimmed { .. }
             | SegmentState::Reclaiming
             | SegmentState::Reclaimed => return Ok(Outcome::Done),
         };
@@ -182,7 +188,7 @@ impl Meta {
     }
 
     /// The settings of a range's topic, unless it is deleted.
-    fn live_config(&self, range: RangeId) -> Result<&TopicConfig, Refusal> {
+    pub(super) fn live_config(&self, range: RangeId) -> Result<&TopicConfig, Refusal> {
         let record = self.ranges.get(&range).ok_or(Refusal::UnknownRange(range))?;
         let topic = self.topics.get(&record.topic).ok_or(Refusal::UnknownTopic(record.topic))?;
         if topic.deleted { Err(Refusal::TopicDeleted { topic: record.topic }) } else { Ok(topic.config()) }

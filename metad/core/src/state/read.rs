@@ -5,7 +5,7 @@ use super::{Counters, Meta};
 use crate::history::RollRecord;
 use crate::limits::Limits;
 use seam_wire::meta::{MetaItem, NodeView, SegmentSpec, SegmentState, SegmentView, TopicView};
-use seam_wire::{NodeId, RangeId, SegmentId, TopicId};
+use seam_wire::{NodeId, Offset, RangeId, SegmentId, TopicId};
 
 /// A range as an operator asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,18 @@ pub struct RangeView {
     pub index: u32,
     /// The open segment of the chain; `None` until the first one is ready, and after the topic's deletion.
     pub head: Option<SegmentId>,
+    /// Where the log starts: 0 until retention moves it.
+    pub start: Offset,
+    /// Bytes of the sealed segments that are kept.
+    pub sealed_bytes: u64,
+}
+
+/// What retention knows of a sealed segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub bytes: u64,
+    /// Milliseconds since 1970, by the wall clock of the leader that recorded the seal; 0: not sealed.
+    pub sealed_at_ms: u64,
 }
 
 impl Meta {
@@ -66,7 +78,30 @@ impl Meta {
     }
 
     pub fn range(&self, id: RangeId) -> Option<RangeView> {
-        self.ranges.get(&id).map(|r| RangeView { id, topic: r.topic, index: r.index, head: r.head })
+        self.ranges.get(&id).map(|r| RangeView {
+            id,
+            topic: r.topic,
+            index: r.index,
+            head: r.head,
+            start: r.start,
+            sealed_bytes: r.sealed_bytes,
+        })
+    }
+
+    /// Of a segment of the chain.
+    pub fn kept(&self, id: SegmentId) -> Option<Kept> {
+        self.segments.get(&id).map(|s| Kept { bytes: s.bytes, sealed_at_ms: s.sealed_at_ms })
+    }
+
+    /// Every segment that the state holds, by id.
+    pub fn segments(&self) -> impl Iterator<Item = SegmentView> {
+        self.segments.iter().map(|(id, s)| self.view(*id, s))
+    }
+
+    /// The id was given out, and its segment is no longer in the state: gone from every disk, or to be deleted by those that
+    /// were away.
+    pub fn has_left(&self, id: SegmentId) -> bool {
+        id.0 < self.next_segment && !self.segments.contains_key(&id)
     }
 
     pub fn segment(&self, id: SegmentId) -> Option<SegmentView> {
@@ -101,13 +136,14 @@ impl Meta {
     /// The chain of a range from its first segment to its open one. Empty for a deleted topic.
     pub fn chain(&self, range: RangeId) -> impl Iterator<Item = SegmentId> {
         let first = self.ranges.get(&range).and_then(|r| r.first);
-        let in_chain = move |id: &SegmentId| self.segments.get(id).is_some_and(|s| !s.is_gone());
+        let in_chain = move |id: &SegmentId| self.segments.get(id).is_some_and(|s| !s.is_leaving());
         std::iter::successors(first, |id| match self.segments.get(id).map(|s| &s.state) {
             Some(SegmentState::Sealed { next, .. }) => Some(*next),
             Some(
                 SegmentState::Planned
                 | SegmentState::Ready { .. }
                 | SegmentState::Open { .. }
+                | SegmentState::Trimmed { .. }
                 | SegmentState::Reclaiming
                 | SegmentState::Reclaimed,
             )
@@ -116,8 +152,8 @@ impl Meta {
         .filter(in_chain)
     }
 
-    /// Every segment of a range that is outside the chain and not reclaimed yet: planned, ready or reclaiming, by id.
-    /// Not those of a deleted topic.
+    /// Every segment of a range that is outside the chain and not gone yet: planned, ready or reclaiming, by id. Not those of
+    /// a deleted topic, nor those that hang from a trimmed segment.
     pub fn candidates(&self, range: RangeId) -> Vec<SegmentId> {
         let Some(record) = self.ranges.get(&range) else { return Vec::new() };
         let mut todo = record.roots.clone();
@@ -138,16 +174,18 @@ impl Meta {
         history.into_iter().flatten().skip(skip)
     }
 
-    /// Everything, for a watcher that knows nothing: nodes, topics (deleted ones too), segments.
+    /// Everything, for a watcher that knows nothing: nodes, topics (deleted ones too), segments, and which ids were given out.
     pub fn all_items(&self) -> Vec<MetaItem> {
         let nodes = self.nodes.values().map(|n| MetaItem::Node(n.view.clone()));
         let topics = self.topics.keys().filter_map(|id| self.topic(*id).map(MetaItem::Topic));
         let segments = self.segments.iter().map(|(id, s)| MetaItem::Segment(self.view(*id, s)));
-        nodes.chain(topics).chain(segments).collect()
+        let next_segment = SegmentId(self.next_segment);
+        let ids = (next_segment > SegmentId(1)).then_some(MetaItem::Ids { next_segment });
+        nodes.chain(topics).chain(segments).chain(ids).collect()
     }
 
     /// Segments whose replicas have not all confirmed that they are gone, with those that are missing.
     pub fn reclaiming(&self) -> impl Iterator<Item = (SegmentId, &[NodeId])> {
-        self.reclaiming.iter().map(|id| (*id, self.known(*id).unconfirmed.as_slice()))
+        self.leaving.iter().map(|id| (*id, self.known(*id).unconfirmed.as_slice()))
     }
 }

@@ -8,11 +8,16 @@ use seam_wire::meta::{Binder, SegmentState};
 use seam_wire::{Incarnation, NodeId, SegmentId};
 
 impl Meta {
+    /// Leaving, or left.
+    fn is_gone(&self, id: SegmentId) -> bool {
+        self.has_left(id) || self.segments.get(&id).is_some_and(|s| s.is_leaving())
+    }
+
     pub(super) fn ask_release(&mut self, id: SegmentId, ch: &mut Changes) -> Result<Outcome, Refusal> {
-        let segment = self.seg(id)?;
-        if segment.is_gone() {
+        if self.is_gone(id) {
             return Ok(Outcome::Done);
         }
+        let segment = self.seg(id)?;
         if !segment.is_candidate() {
             return Err(wrong_state(id, segment));
         }
@@ -33,10 +38,10 @@ impl Meta {
         incarnation: Incarnation,
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
-        let segment = self.seg(id)?;
-        if segment.is_gone() {
+        if self.is_gone(id) {
             return Ok(Outcome::Done);
         }
+        let segment = self.seg(id)?;
         if !segment.is_candidate() {
             return Err(wrong_state(id, segment));
         }
@@ -63,10 +68,12 @@ impl Meta {
         node: NodeId,
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
+        if self.has_left(id) {
+            return Ok(Outcome::Done);
+        }
         let segment = self.seg(id)?;
         match segment.state {
-            SegmentState::Reclaimed => Ok(Outcome::Done),
-            SegmentState::Reclaiming => {
+            SegmentState::Trimmed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
                 self.confirm(id, node, ch);
                 Ok(Outcome::Done)
             }

@@ -52,8 +52,15 @@ impl Topic {
 pub(crate) struct Range {
     pub topic: TopicId,
     pub index: u32,
-    /// The first segment of the chain, once one is open.
+    /// The first segment of the chain, once one is open. Retention moves it on.
     pub first: Option<SegmentId>,
+    /// Where the log starts: the start of `first`. Only rises.
+    pub start: Offset,
+    /// Of the sealed segments of the chain.
+    pub sealed_bytes: u64,
+    /// The newest sealed segment that has records. It and what follows it stays, whatever its age: a successor that has not
+    /// begun may need the producer table at its end.
+    pub last_filled: Option<SegmentId>,
     /// The open segment of the chain.
     pub head: Option<SegmentId>,
     /// First segments prepared so far; the last attempt's number.
@@ -75,8 +82,12 @@ pub(crate) struct Segment {
     /// Index into the topic's settings.
     pub config: u32,
     pub state: SegmentState,
-    /// It was once in the chain. Its bytes are never reclaimed but with the whole topic.
+    /// It was once in the chain. Its bytes are never deleted but by retention, or with the whole topic.
     pub chosen: bool,
+    /// Of its batches, once sealed.
+    pub bytes: u64,
+    /// The deciding leader's wall clock, milliseconds since 1970, once sealed.
+    pub sealed_at_ms: u64,
     pub primary_incarnation: Option<Incarnation>,
     pub recovery: Option<Box<Recovery>>,
     pub release_asked: bool,
@@ -86,9 +97,9 @@ pub(crate) struct Segment {
     pub trace: Option<TraceContext>,
     /// Candidates prepared to follow this segment so far; the last attempt's number.
     pub attempts: u32,
-    /// Candidates to follow this segment that are not chosen and not reclaimed.
+    /// Candidates to follow this segment that are not chosen and not gone.
     pub candidates: Vec<SegmentId>,
-    /// While reclaiming: replicas that did not confirm yet.
+    /// While reclaiming or trimmed: replicas that did not confirm yet.
     pub unconfirmed: Vec<NodeId>,
     pub phases: Phases,
 }
@@ -117,6 +128,7 @@ impl Segment {
             SegmentState::Planned | SegmentState::Ready { .. } => true,
             SegmentState::Open { .. }
             | SegmentState::Sealed { .. }
+            | SegmentState::Trimmed { .. }
             | SegmentState::Reclaiming
             | SegmentState::Reclaimed => false,
         }
@@ -132,13 +144,15 @@ impl Segment {
             SegmentState::Planned
             | SegmentState::Ready { .. }
             | SegmentState::Sealed { .. }
+            | SegmentState::Trimmed { .. }
             | SegmentState::Reclaiming
             | SegmentState::Reclaimed => None,
         }
     }
 
-    pub fn is_gone(&self) -> bool {
-        matches!(self.state, SegmentState::Reclaiming | SegmentState::Reclaimed)
+    /// Its replicas are to delete it.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.state, SegmentState::Trimmed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed)
     }
 
     /// Counts towards the load of its nodes.
@@ -152,6 +166,7 @@ impl Segment {
             SegmentState::Ready { .. } => "ready",
             SegmentState::Open { .. } => "open",
             SegmentState::Sealed { .. } => "sealed",
+            SegmentState::Trimmed { .. } => "trimmed",
             SegmentState::Reclaiming => "reclaiming",
             SegmentState::Reclaimed => "reclaimed",
         }

@@ -12,10 +12,10 @@ impl Meta {
     pub(super) fn commit_roll(
         &mut self,
         id: SegmentId,
-        end: Offset,
-        next: SegmentId,
+        (end, next): (Offset, SegmentId),
         by: RollBy,
         (stats, ready_us, recovery): (RollStats, u64, Option<RecoveryStats>),
+        kept: (u64, u64),
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
         let segment = self.seg(id)?;
@@ -24,6 +24,8 @@ impl Meta {
             SegmentState::Sealed { end: e, next: n, .. } if (e, n) == (end, next) => return Ok(Outcome::Done),
             SegmentState::Sealed { end, next, .. } => return Err(Refusal::Decided { segment: id, end, next }),
             SegmentState::Planned | SegmentState::Ready { .. } => return Err(Refusal::NotInChain { segment: id }),
+            SegmentState::Trimmed { end: e, next: n, .. } if (e, n) == (end, next) => return Ok(Outcome::Done),
+            SegmentState::Trimmed { end, next, .. } => return Err(Refusal::Decided { segment: id, end, next }),
             SegmentState::Reclaiming | SegmentState::Reclaimed => return Err(wrong_state(id, segment)),
         };
         if end < start {
@@ -57,7 +59,7 @@ impl Meta {
             gate: phases.gate,
             recovery,
         };
-        self.seal(id, end, next, ch);
+        self.seal(id, (end, next), kept, ch);
         self.choose(next, end, ch);
         let others = self.known(id).candidates.clone();
         self.reclaim_trees(others, ch);

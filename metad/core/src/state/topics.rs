@@ -1,11 +1,12 @@
-//! Commands about topics: created with their ranges and first segments, altered for what is prepared from then on, deleted.
+//! Commands about topics: created with their ranges and first segments, altered for what is prepared from then on
+//! (retention at once), deleted.
 
 use super::records::{Range, Topic};
 use super::{Changes, Meta};
 use crate::command::{Outcome, Refusal};
 use seam_wire::meta::Binder;
 use seam_wire::topic::{TopicConfig, validate_name};
-use seam_wire::{NodeId, RangeId, TopicId};
+use seam_wire::{NodeId, Offset, RangeId, TopicId};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How far above the next free id a topic's id may lie: more creations than are ever on their way at once.
@@ -56,6 +57,9 @@ impl Meta {
                 topic: id,
                 index: index as u32,
                 first: None,
+                start: Offset(0),
+                sealed_bytes: 0,
+                last_filled: None,
                 head: None,
                 root_attempts: 0,
                 roots: Vec::new(),
@@ -105,6 +109,8 @@ impl Meta {
         for range in topic.ranges.clone() {
             let range = self.ranges.get_mut(&range).expect("a topic has its ranges");
             range.head = None;
+            range.sealed_bytes = 0;
+            range.last_filled = None;
             doomed.extend(range.first);
             doomed.extend(range.roots.iter().copied());
         }

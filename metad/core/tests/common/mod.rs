@@ -4,7 +4,7 @@
 use metad_core::{Applied, Command, Meta, OpeningStats, Outcome, Refusal, RollBy};
 use seam_wire::meta::{SegmentState, SegmentView};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Epoch, Incarnation, NodeId, Offset, SegmentId, TopicId};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, TopicId};
 
 pub fn n(id: u32) -> NodeId {
     NodeId(id)
@@ -70,6 +70,8 @@ pub fn roll(segment: u64, end: u64, next: u64, by: RollBy) -> Command {
         stats: Box::default(),
         ready_us: 33,
         recovery: None,
+        bytes: 100,
+        sealed_at_ms: 1_000,
     }
 }
 
@@ -83,6 +85,10 @@ pub fn by_agent(segment: u64, end: u64, next: u64, epoch: u64) -> Command {
 
 pub fn released(segment: u64, node: u32, incarnation: u64) -> Command {
     Command::Released { segment: s(segment), node: n(node), incarnation: life(incarnation) }
+}
+
+pub fn trim(first: u64, keep: u64) -> Command {
+    Command::Trim { range: RangeId(1), first: s(first), keep: s(keep) }
 }
 
 pub fn confirm(segment: u64, node: u32) -> Command {
@@ -138,6 +144,11 @@ fn assert_unchanged(before: &mut Meta, after: &Meta) {
     before.forget_version();
     after.forget_version();
     assert_eq!(*before, after);
+}
+
+/// Left the state for good: not there, and never to be there again.
+pub fn is_gone(meta: &Meta, segment: u64) -> bool {
+    meta.segment(s(segment)).is_none() && meta.has_left(s(segment))
 }
 
 pub fn view(meta: &Meta, segment: u64) -> SegmentView {

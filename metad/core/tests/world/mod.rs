@@ -11,6 +11,16 @@ use seam_wire::{Epoch, Offset, RangeId, SegmentId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const STEP_MS: u64 = 50;
+/// Of every segment that is sealed here.
+pub const SEGMENT_BYTES: u64 = 1000;
+
+fn agent_stats() -> AgentStats {
+    AgentStats { bytes: SEGMENT_BYTES, ..AgentStats::default() }
+}
+
+fn stats() -> RollStats {
+    RollStats { bytes: SEGMENT_BYTES, ..RollStats::default() }
+}
 
 pub struct World {
     pub meta: Meta,
@@ -122,14 +132,11 @@ impl World {
 
     pub fn sealed(&mut self, segment: u64, start: u64, end: u64, next: u64) -> ReplyId {
         let (start, end, next) = (Offset(start), Offset(end), s(next));
-        self.report_of_primary(
-            segment,
-            Report::Sealed { segment: s(segment), start, end, next, stats: RollStats::default() },
-        )
+        self.report_of_primary(segment, Report::Sealed { segment: s(segment), start, end, next, stats: stats() })
     }
 
     pub fn recovered(&self, segment: u64, epoch: u64, end: u64, next: u64) -> Report {
-        let stats = AgentStats::default();
+        let stats = agent_stats();
         Report::Recovered { segment: s(segment), epoch: Epoch(epoch), end: Offset(end), next: s(next), stats }
     }
 
@@ -331,7 +338,7 @@ impl World {
                 SegmentState::Ready { .. } | SegmentState::Sealed { .. } | SegmentState::Reclaimed => {}
                 SegmentState::Open { start } if self.autopilot => self.fly(&view, *start),
                 SegmentState::Open { .. } => {}
-                SegmentState::Reclaiming => self.confirm(&view),
+                SegmentState::Trimmed { .. } | SegmentState::Reclaiming => self.confirm(&view),
             }
             let asked = view.release_asked && self.autopilot;
             if let Some(prior) = view.spec.prior.filter(|_| asked).map(|p| self.view(p.0)) {
@@ -369,7 +376,7 @@ impl World {
         if let Some(r) = &view.recovery {
             if self.lives.get(&r.agent.0) == Some(&r.agent_incarnation.0) {
                 let next = r.candidate;
-                let (epoch, stats) = (r.epoch, AgentStats::default());
+                let (epoch, stats) = (r.epoch, agent_stats());
                 self.say(r.agent.0, Report::Recovered { segment: id, epoch, end, next, stats });
             }
             return;
@@ -385,7 +392,7 @@ impl World {
         });
         match ready {
             Some(next) => {
-                let (next, stats) = (next.spec.id, RollStats::default());
+                let (next, stats) = (next.spec.id, stats());
                 self.say(primary, Report::Sealed { segment: id, start, end, next, stats });
             }
             None => {
@@ -400,7 +407,20 @@ impl World {
     // -- looking
 
     pub fn segments(&self) -> Vec<SegmentView> {
-        (1..).map_while(|id| self.meta.segment(SegmentId(id))).collect()
+        self.meta.segments().collect()
+    }
+
+    /// It left the state for good.
+    pub fn is_gone(&self, segment: u64) -> bool {
+        self.meta.has_left(s(segment))
+    }
+
+    /// Being deleted by its replicas, or gone.
+    pub fn is_leaving(&self, segment: SegmentId) -> bool {
+        let is_leaving = |v: SegmentView| {
+            matches!(v.state, SegmentState::Trimmed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed)
+        };
+        self.meta.segment(segment).map_or(self.meta.has_left(segment), is_leaving)
     }
 
     pub fn view(&self, segment: u64) -> SegmentView {

@@ -46,14 +46,6 @@ pub fn client_endpoint(tls: &TlsMaterial, config: &QuicConfig) -> Result<Endpoin
     }
 }
 
-/// Takes up reloaded certificates, for connections made from now on.
-pub fn refresh(endpoint: &mut Endpoint, tls: &TlsMaterial, config: &QuicConfig) -> Result<(), EndpointError> {
-    let transport = config.transport()?;
-    endpoint.set_server_config(Some(server_config(tls, Arc::clone(&transport))?));
-    endpoint.set_default_client_config(client_config(tls, transport)?);
-    Ok(())
-}
-
 fn build(
     addr: SocketAddr,
     server: Option<ServerConfig>,

@@ -15,7 +15,7 @@ use tonic::service::Routes;
 use tonic::transport::Channel;
 use tower::ServiceExt;
 
-struct Server {
+pub struct Server {
     addr: String,
     failures: Arc<HandshakeFailures>,
     hanging: Arc<Notify>,
@@ -32,7 +32,7 @@ async fn whoami(Extension(peer): Extension<Peer>) -> (StatusCode, [(&'static str
     }
 }
 
-async fn serve(tls: &TlsMaterial, config: GrpcConfig) -> Server {
+pub async fn serve(tls: &TlsMaterial, config: GrpcConfig) -> Server {
     let hanging = Arc::new(Notify::new());
     let entered = Arc::clone(&hanging);
     let routes = axum::Router::new().route("/whoami", any(whoami)).route(
@@ -51,14 +51,14 @@ async fn serve(tls: &TlsMaterial, config: GrpcConfig) -> Server {
     Server { addr, failures, hanging, shutdown, task }
 }
 
-async fn call(channel: &Channel, path: &str) -> Result<(StatusCode, String), String> {
+pub async fn call(channel: &Channel, path: &str) -> Result<(StatusCode, String), String> {
     let request = Request::builder().method("POST").uri(path).body(Body::empty()).unwrap();
     let response = soon("an answer", channel.clone().oneshot(request)).await.map_err(|error| root_cause(&error))?;
     let who = response.headers().get("who").map(|value| value.to_str().unwrap().to_owned());
     Ok((response.status(), who.unwrap_or_default()))
 }
 
-fn dial(server: &Server, tls: &TlsMaterial) -> Channel {
+pub fn dial(server: &Server, tls: &TlsMaterial) -> Channel {
     channel(&server.addr, "segd-1", tls, &GrpcConfig::default()).unwrap()
 }
 

@@ -6,5 +6,6 @@ mod frames;
 mod grpc;
 mod http;
 mod quic;
+mod rotation;
 mod sender;
 mod world;

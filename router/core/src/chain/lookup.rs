@@ -92,7 +92,7 @@ impl Chains {
         }
     }
 
-    /// Start of the first segment of `range`: the earliest offset there is.
+    /// Where the log of `range` starts: the earliest offset there is.
     pub fn earliest(&self, range: RangeId) -> Option<Offset> {
         self.ranges.get(&range)?.chain.first().map(|(start, _)| *start)
     }
@@ -118,16 +118,18 @@ impl Chains {
     pub fn start(&self, segment: SegmentId) -> Option<Offset> {
         match self.segments.get(&segment)?.state {
             SegmentState::Open { start } | SegmentState::Sealed { start, .. } => Some(start),
-            SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
-                None
-            }
+            SegmentState::Planned
+            | SegmentState::Ready { .. }
+            | SegmentState::Trimmed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => None,
         }
     }
 
-    /// End and next of a segment that metad knows to be decided.
+    /// End and next of a segment that metad knows to be decided, still in the chain or trimmed.
     pub fn sealed(&self, segment: SegmentId) -> Option<(Offset, SegmentId)> {
         match self.segments.get(&segment)?.state {
-            SegmentState::Sealed { end, next, .. } => Some((end, next)),
+            SegmentState::Sealed { end, next, .. } | SegmentState::Trimmed { end, next, .. } => Some((end, next)),
             SegmentState::Planned
             | SegmentState::Ready { .. }
             | SegmentState::Open { .. }
@@ -153,11 +155,11 @@ impl Chains {
     /// decided to go on elsewhere. Nothing sent to it has been or will be committed there.
     pub fn never_chosen(&self, segment: SegmentId) -> bool {
         let Some(view) = self.segments.get(&segment) else {
-            return self.reclaimed.contains(&segment);
+            return self.unchosen.contains(&segment);
         };
         match view.state {
             SegmentState::Reclaiming | SegmentState::Reclaimed => true,
-            SegmentState::Open { .. } | SegmentState::Sealed { .. } => false,
+            SegmentState::Open { .. } | SegmentState::Sealed { .. } | SegmentState::Trimmed { .. } => false,
             SegmentState::Planned | SegmentState::Ready { .. } => {
                 let decided = view.spec.prior.and_then(|prior| self.sealed(prior));
                 decided.is_some_and(|(_, next)| next != segment)
@@ -165,10 +167,25 @@ impl Chains {
         }
     }
 
+    /// Whether `segment` is to be looked for nowhere any more: being deleted, or gone for good. It may have been in the chain.
+    /// False for one that is not known yet.
+    pub fn gone(&self, segment: SegmentId) -> bool {
+        match self.segments.get(&segment).map(|view| &view.state) {
+            None => segment < self.next_segment,
+            Some(SegmentState::Trimmed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed) => true,
+            Some(
+                SegmentState::Planned
+                | SegmentState::Ready { .. }
+                | SegmentState::Open { .. }
+                | SegmentState::Sealed { .. },
+            ) => false,
+        }
+    }
+
     /// The nodes to read `segment` from, best first. Sealed: every replica not known dead, rotated by `hint` so that many
     /// readers spread. Else only the primary.
     pub fn readers(&self, segment: SegmentId, hint: u64) -> Vec<NodeId> {
-        let Some(view) = self.segments.get(&segment) else {
+        let Some(view) = self.segments.get(&segment).filter(|_| !self.gone(segment)) else {
             return Vec::new();
         };
         let known = |id: &NodeId| self.nodes.contains_key(id);

@@ -29,9 +29,15 @@ pub struct Chains {
     by_name: BTreeMap<String, TopicId>,
     segments: BTreeMap<SegmentId, SegmentView>,
     ranges: BTreeMap<RangeId, RangeIndex>,
-    /// Ids of reclaimed segments: refused for ever, the rest about them is forgotten.
-    reclaimed: BTreeSet<SegmentId>,
+    /// Every id below was given out: one that is not among the segments is gone for good.
+    next_segment: SegmentId,
+    /// The newest ids of candidates that were not chosen and are gone: nothing of them is in any chain. Of older ones it is
+    /// not remembered which they were.
+    unchosen: BTreeSet<SegmentId>,
 }
+
+/// Ids of candidates remembered beyond their end: more than are ever on their way in one router.
+const MAX_UNCHOSEN: usize = 4096;
 
 impl Chains {
     /// The version of metad's state this picture shows; 0: nothing known yet.
@@ -61,6 +67,7 @@ impl Chains {
                     changes.nodes = true;
                     self.nodes.insert(node.id, node);
                 }
+                MetaItem::Ids { next_segment } => self.next_segment = self.next_segment.max(next_segment),
             }
         }
         changes
@@ -85,16 +92,33 @@ impl Chains {
     fn upsert_segment(&mut self, view: SegmentView, changes: &mut Changes) {
         let (id, range) = (view.spec.id, view.spec.range);
         changes.ranges.insert(range);
+        self.next_segment = self.next_segment.max(SegmentId(id.0 + 1));
         let index = self.ranges.entry(range).or_default();
-        if let Some(old) = self.segments.get(&id) {
+        let old = self.segments.get(&id);
+        if let Some(old) = old {
             index.remove(old);
         }
         if view.state == SegmentState::Reclaimed {
+            // Where its last state was missed nothing is known of it.
+            if old.is_some_and(|old| !was_in_chain(&old.state)) {
+                self.unchosen.insert(id);
+                if self.unchosen.len() > MAX_UNCHOSEN {
+                    self.unchosen.pop_first();
+                }
+            }
             self.segments.remove(&id);
-            self.reclaimed.insert(id);
             return;
         }
         index.insert(&view);
         self.segments.insert(id, view);
+    }
+}
+
+fn was_in_chain(state: &SegmentState) -> bool {
+    match state {
+        SegmentState::Open { .. } | SegmentState::Sealed { .. } | SegmentState::Trimmed { .. } => true,
+        SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+            false
+        }
     }
 }

@@ -31,7 +31,10 @@ impl RangeIndex {
             SegmentState::Ready { .. } => {
                 self.ready.entry(view.spec.prior).or_default().insert(id);
             }
-            SegmentState::Planned | SegmentState::Reclaiming | SegmentState::Reclaimed => {}
+            SegmentState::Planned
+            | SegmentState::Trimmed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => {}
         }
     }
 
@@ -53,7 +56,10 @@ impl RangeIndex {
                     }
                 }
             }
-            SegmentState::Planned | SegmentState::Reclaiming | SegmentState::Reclaimed => {}
+            SegmentState::Planned
+            | SegmentState::Trimmed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => {}
         }
     }
 }

@@ -96,6 +96,7 @@ impl RangeProducer {
             | ErrorCode::UnknownTopic
             | ErrorCode::UnknownRange
             | ErrorCode::OffsetOutOfRange
+            | ErrorCode::Trimmed { .. }
             | ErrorCode::BadFrame
             | ErrorCode::BadBatch
             | ErrorCode::BatchTooLarge

@@ -15,7 +15,7 @@ impl RangeProducer {
     /// Brings head and streams in line with the chain. Not needed for a plain append or ack.
     pub(super) fn settle(&mut self, now: Tick, chains: &Chains, out: &mut Vec<Effect>) {
         self.moved_to.retain(|segment, next| {
-            chains.sealed(*segment).is_none() && !chains.never_chosen(*segment) && !chains.never_chosen(*next)
+            chains.sealed(*segment).is_none() && !chains.gone(*segment) && !is_over(*next, chains)
         });
         self.correct_moves(chains);
         self.reopen_at = None;
@@ -26,7 +26,7 @@ impl RangeProducer {
         } else {
             self.open_streams(now, chains, out);
         }
-        let over = |segment| chains.sealed(segment).is_some() || chains.never_chosen(segment);
+        let over = |segment| chains.sealed(segment).is_some() || is_over(segment, chains);
         self.retries.retain(|segment, _| chains.segment(*segment).is_some() && !over(*segment));
     }
 
@@ -89,6 +89,10 @@ impl RangeProducer {
         if chains.never_chosen(segment) {
             // What was sent there is in no segment of the chain, and never will be.
             return if empty { Verdict::Close } else { Verdict::Break(Fate::NotTaken) };
+        }
+        if chains.gone(segment) {
+            // It may have been in the chain, so what was sent there may be in the log, or may have been.
+            return if empty { Verdict::Close } else { Verdict::Break(Fate::Unknown) };
         }
         if stream.patience.is_some_and(|until| until <= now) {
             return if empty { Verdict::Close } else { Verdict::Break(Fate::Unknown) };
@@ -226,6 +230,11 @@ impl RangeProducer {
             self.fail_order(order, error, out);
         }
     }
+}
+
+/// Nothing is written there any more: not chosen, or deleted.
+fn is_over(segment: SegmentId, chains: &Chains) -> bool {
+    chains.never_chosen(segment) || chains.gone(segment)
 }
 
 /// What becomes of a stream.

@@ -15,7 +15,7 @@ pub use walk::{WalkError, wanted_part};
 use crate::Tick;
 use crate::chain::Chains;
 use bytes::Bytes;
-use seam_wire::error::{Certainty, ErrorCode, WireError};
+use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::msg::FromSegd;
 use seam_wire::{NodeId, Offset, RangeId, SegmentId};
 use silence::Silence;
@@ -118,6 +118,8 @@ pub struct TailCounters {
     pub breaks: u64,
     /// Payloads or ends that did not fit what was wanted; never delivered.
     pub order_faults: u64,
+    /// Ended because what was wanted next lies below the log's start: 0 or 1.
+    pub trimmed: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -307,6 +309,8 @@ impl Tail {
                 self.on_fault(now, stream, detail, out);
             }
             FromSegd::End { next, .. } => self.hand_over(now, next, out),
+            // metad's committed word, which runs ahead of the picture here: no replica will say otherwise.
+            FromSegd::Error { error } if search::starts_above(&error, self.wanted) => self.fail(error, out),
             FromSegd::Error { error } => self.on_broken(now, stream, Some(error), out),
             FromSegd::AppendOpened
             | FromSegd::AppendAck { .. }
@@ -397,6 +401,7 @@ impl Tail {
     }
 
     fn fail(&mut self, error: WireError, out: &mut Vec<Effect>) {
+        self.counters.trimmed += u64::from(matches!(error.code, ErrorCode::Trimmed { .. }));
         self.close_all(out);
         out.push(Effect::Failed { error });
     }
@@ -418,9 +423,4 @@ impl Tail {
             self.silence = Silence::new(now, &self.settings);
         }
     }
-}
-
-/// Whether no other replica can answer differently.
-fn is_final(error: &WireError) -> bool {
-    error.code == ErrorCode::OffsetOutOfRange && error.certainty == Certainty::Definite
 }

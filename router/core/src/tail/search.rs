@@ -1,10 +1,10 @@
 //! Where a tail goes on: which replica, when to leave it, which successors to hold open.
 
 use super::silence::Silence;
-use super::{Effect, Input, State, Stream, Successor, Tail, TailStream, is_final};
+use super::{Effect, Input, State, Stream, Successor, Tail, TailStream};
 use crate::Tick;
 use crate::chain::Chains;
-use seam_wire::error::{ErrorCode, WireError};
+use seam_wire::error::{Certainty, ErrorCode, WireError};
 use seam_wire::{NodeId, Offset, SegmentId};
 use std::collections::VecDeque;
 
@@ -105,8 +105,7 @@ impl Tail {
             return self.fail(error, out);
         }
         if let Some(earliest) = chains.earliest(self.range).filter(|earliest| self.wanted < *earliest) {
-            let detail = format!("offset {} is below the earliest one, {earliest}", self.wanted);
-            return self.fail(WireError::refused(ErrorCode::OffsetOutOfRange, detail), out);
+            return self.fail(WireError::trimmed(self.wanted, earliest), out);
         }
         let lost_since = *self.lost_since.get_or_insert(now);
         if now.since(lost_since) >= self.settings.patience_us {
@@ -117,6 +116,8 @@ impl Tail {
         if retry_at.is_some_and(|at| at > now) {
             return;
         }
+        // What an `End` named, unless that is gone too: then the log starts behind it, and it was empty.
+        let segment = segment.filter(|segment| !chains.gone(*segment));
         let segment = segment.or_else(|| chains.locate(self.range, self.wanted));
         let readers = segment.map(|segment| chains.readers(segment, 0)).unwrap_or_default();
         let rounds = self.attempts / (readers.len().max(1) as u32);
@@ -148,7 +149,8 @@ impl Tail {
         let State::Reading { segment, .. } = self.state else {
             return;
         };
-        let gone: Vec<SegmentId> = self.successors.keys().copied().filter(|id| chains.never_chosen(*id)).collect();
+        let gone: Vec<SegmentId> =
+            self.successors.keys().copied().filter(|id| chains.never_chosen(*id) || chains.gone(*id)).collect();
         for id in gone {
             if let Some(Successor::Open { stream, .. }) = self.successors.remove(&id) {
                 out.push(Effect::Close { stream: stream.id });
@@ -182,4 +184,14 @@ impl Tail {
     pub fn start(&mut self, now: Tick, chains: &Chains, out: &mut Vec<Effect>) {
         self.handle(now, Input::ChainChanged, chains, out);
     }
+}
+
+/// Whether no other replica can answer differently.
+fn is_final(error: &WireError) -> bool {
+    error.code == ErrorCode::OffsetOutOfRange && error.certainty == Certainty::Definite
+}
+
+/// The log starts above what is wanted: retention deleted it.
+pub(super) fn starts_above(error: &WireError, wanted: Offset) -> bool {
+    matches!(error.code, ErrorCode::Trimmed { start } if start > wanted)
 }

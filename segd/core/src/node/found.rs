@@ -18,6 +18,8 @@ pub(super) struct Founding {
     /// metad's version when it registered this life.
     registered: Option<u64>,
     seen: u64,
+    /// Every segment that metad's word was about, or that it gave out, lies below.
+    given_out: SegmentId,
 }
 
 impl Founding {
@@ -25,8 +27,9 @@ impl Founding {
         Founding { first, ..Founding::default() }
     }
 
-    pub fn seen(&mut self, version: u64) {
+    pub fn seen(&mut self, version: u64, given_out: SegmentId) {
         self.seen = self.seen.max(version);
+        self.given_out = self.given_out.max(given_out);
     }
 
     /// Was `segment` planned after this disk came into use?
@@ -49,8 +52,7 @@ impl Node {
     pub(super) fn found_if_due(&mut self, out: &mut Outbox) {
         if self.founding.is_due() {
             self.founding.asked = true;
-            let youngest = self.views.keys().next_back();
-            out.push(Effect::Found { first: SegmentId(youngest.map_or(0, |id| id.0 + 1)) });
+            out.push(Effect::Found { first: self.founding.given_out });
         }
     }
 

@@ -26,7 +26,10 @@ impl Node {
             SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Open { .. } => {
                 self.founding.never_held(segment)
             }
-            SegmentState::Sealed { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => false,
+            SegmentState::Sealed { .. }
+            | SegmentState::Trimmed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => false,
         };
         if let Entry::Vacant(vacant) = self.replicas.entry(segment) {
             if !fresh {
@@ -51,6 +54,7 @@ impl Node {
             SegmentState::Ready { .. } => view.primary_incarnation == Some(self.incarnation),
             SegmentState::Open { .. }
             | SegmentState::Sealed { .. }
+            | SegmentState::Trimmed { .. }
             | SegmentState::Reclaiming
             | SegmentState::Reclaimed => false,
         };
@@ -144,28 +148,6 @@ impl Node {
         self.timers.set(TimerKey::Open(segment), now.after_us(self.settings.ask_retry_us));
     }
 
-    /// metad reclaims it: gone from here for ever, and said so until metad has heard.
-    pub(super) fn forget(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
-        let segment = view.spec.id;
-        if self.writers.contains_key(&segment) {
-            self.turn_away(segment, out);
-            self.writers.remove(&segment);
-        }
-        self.agents.remove(&segment);
-        self.cancel_timers(segment);
-        if let Some(replica) = self.replicas.remove(&segment) {
-            let deleted = self.deleted.contains(&view.spec.topic);
-            assert!(
-                deleted || replica.machine.decision().is_none(),
-                "R10: {segment} is in the chain and was to be reclaimed: {replica:?}"
-            );
-            out.push(Effect::Forget { segment });
-        }
-        if view.state == SegmentState::Reclaiming && view.spec.replicas.contains(&self.id) {
-            self.report(now, Report::Reclaimed { segment, node: self.id }, out);
-        }
-    }
-
     pub(super) fn cancel_timers(&mut self, segment: SegmentId) {
         for key in [
             TimerKey::Open(segment),
@@ -185,7 +167,7 @@ impl Node {
     }
 
     /// Streams of a segment that was not chosen go where its prior's decision says; without one they break.
-    fn turn_away(&mut self, segment: SegmentId, out: &mut Outbox) {
+    pub(super) fn turn_away(&mut self, segment: SegmentId, out: &mut Outbox) {
         let elsewhere = self.known_move(segment);
         for stream in self.streams.of_all(segment) {
             match elsewhere {

@@ -59,7 +59,7 @@ impl Node {
             Peer::CannotAnswer { epoch } => self.on_cannot_answer(now, from, segment, epoch, out),
             Peer::RecoveryFetch { epoch, from: at } => self.on_recovery_fetch(from, segment, epoch, at, out),
             Peer::RecoveryData { epoch, base, next: _, table, start } => {
-                self.on_recovery_data(now, segment, epoch, (start, base), table, payload, out);
+                self.on_recovery_data(now, (segment, epoch), (start, base), table, payload, out);
             }
         }
     }

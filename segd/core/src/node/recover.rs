@@ -170,6 +170,7 @@ impl Node {
             }
             self.begin_candidate(now, segment, out);
         }
+        let bytes = self.replicas.get(&segment).map_or(0, |replica| replica.bytes);
         let Some(agent) = self.agents.get_mut(&segment) else { return };
         if let Some(decision) = agent.machine.safe()
             && !agent.reported
@@ -177,6 +178,7 @@ impl Node {
             agent.reported = true;
             Self::count(Counter::RecoveryDone, out);
             agent.stats.safe_us = now.since(agent.appointed);
+            agent.stats.bytes = bytes;
             let (end, next, stats) = (decision.end, decision.next, agent.stats);
             let fenced = agent.appointed.after_us(stats.fence_us);
             self.step(self.trace_of(segment), "agent.copy", segment, Some(fenced), out);
@@ -261,8 +263,7 @@ impl Node {
     pub(super) fn on_recovery_data(
         &mut self,
         now: Tick,
-        segment: SegmentId,
-        epoch: Epoch,
+        (segment, epoch): (SegmentId, Epoch),
         (start, base): (Offset, Offset),
         table: Option<TableSnapshot>,
         payload: Bytes,

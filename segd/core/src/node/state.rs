@@ -25,6 +25,8 @@ pub struct RestoredReplica {
     /// The producer table at the start, from the segment's header.
     pub start_table: TableSnapshot,
     pub table: ProducerTable,
+    /// Of the batches it holds.
+    pub bytes: u64,
 }
 
 /// How busy a node is.
@@ -47,6 +49,8 @@ pub(super) struct ReplicaState {
     pub table: ProducerTable,
     /// The committed bound its writer told it.
     pub committed: Offset,
+    /// Of the batches written to it.
+    pub bytes: u64,
     pub times: ReplicaTimes,
 }
 
@@ -68,6 +72,7 @@ impl ReplicaState {
             start_table: TableSnapshot::default(),
             table: ProducerTable::default(),
             committed: Offset(0),
+            bytes: 0,
             times: ReplicaTimes::default(),
         }
     }
@@ -81,6 +86,7 @@ impl ReplicaState {
             start_table: replica.start_table,
             table: replica.table,
             committed: replica.state.start.unwrap_or_default(),
+            bytes: replica.bytes,
             times: ReplicaTimes::default(),
         }
     }

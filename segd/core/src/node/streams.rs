@@ -80,12 +80,15 @@ impl Node {
     /// Where appends to `segment` belong, by metad's word: past its decided end, or past its prior's when it was not chosen.
     pub(super) fn known_move(&self, segment: SegmentId) -> Option<(SegmentId, Offset)> {
         let view = self.views.get(&segment)?;
-        if let SegmentState::Sealed { end, next, .. } = view.state {
+        if let SegmentState::Sealed { end, next, .. } | SegmentState::Trimmed { end, next, .. } = view.state {
             return Some((next, end));
         }
         match self.views.get(&view.spec.prior?)?.state {
-            SegmentState::Sealed { end, next, .. } if next != segment => Some((next, end)),
+            SegmentState::Sealed { end, next, .. } | SegmentState::Trimmed { end, next, .. } if next != segment => {
+                Some((next, end))
+            }
             SegmentState::Sealed { .. }
+            | SegmentState::Trimmed { .. }
             | SegmentState::Planned
             | SegmentState::Ready { .. }
             | SegmentState::Open { .. }

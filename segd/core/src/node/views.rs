@@ -9,10 +9,12 @@ use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentState, SegmentView};
 use seam_wire::msg::Decision;
 use seam_wire::report::Report;
 use seam_wire::{Offset, SegmentId, Tick};
+use std::collections::BTreeSet;
 
 impl Node {
     pub(super) fn on_meta(&mut self, now: Tick, update: MetaUpdate, out: &mut Outbox) {
-        let mut segments = Vec::new();
+        let mut segments = BTreeSet::new();
+        let mut given_out = None;
         for item in update.items {
             match item {
                 MetaItem::Topic(topic) if topic.deleted => {
@@ -23,17 +25,26 @@ impl Node {
                     self.nodes.insert(node.id, node);
                 }
                 MetaItem::Segment(view) => {
-                    segments.push(view.spec.id);
+                    segments.insert(view.spec.id);
                     self.views.insert(view.spec.id, view);
                 }
+                MetaItem::Ids { next_segment } => given_out = Some(next_segment),
             }
         }
-        self.founding.seen(update.version);
+        let next_segment = given_out.unwrap_or_default();
+        let youngest = segments.last().map_or(SegmentId(0), |id| SegmentId(id.0 + 1));
+        self.founding.seen(update.version, youngest.max(next_segment));
         self.found_if_due(out);
-        segments.sort_unstable();
+        if update.reset {
+            // Of a cluster that never had a segment it says nothing.
+            self.reconcile(&segments, next_segment, out);
+        }
         for segment in segments {
-            let view = self.views[&segment].clone();
+            let Some(view) = self.views.get(&segment).cloned() else { continue };
             self.on_view(now, &view, out);
+            if view.state == SegmentState::Reclaimed {
+                self.views.remove(&segment);
+            }
         }
     }
 
@@ -50,6 +61,11 @@ impl Node {
             SegmentState::Sealed { start, end, next } => {
                 self.on_decided_by_metad(now, segment, start, Decision { end, next }, out);
             }
+            SegmentState::Trimmed { end, next, .. } => {
+                // Its successor may hear only now that it was decided.
+                self.tell_successors(now, segment, Decision { end, next }, out);
+                self.forget(now, view, out);
+            }
         }
         self.begin_if_chained(now, view, out);
         self.on_candidate(now, view, out);
@@ -61,15 +77,19 @@ impl Node {
     fn begin_if_chained(&mut self, now: Tick, view: &SegmentView, out: &mut Outbox) {
         let start = match view.state {
             SegmentState::Open { start } | SegmentState::Sealed { start, .. } => start,
-            SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
-                return;
-            }
+            SegmentState::Planned
+            | SegmentState::Ready { .. }
+            | SegmentState::Trimmed { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => return,
         };
         let Some(writer) = self.writers.get_mut(&view.spec.id) else { return };
         if view.primary_incarnation.is_some_and(|life| life != self.incarnation) {
             writer.machine.end(); // V4: it was an earlier life of this node that was chosen.
             return;
         }
+        // That it is in the chain says what its prior was decided as, which may be trimmed and gone by now.
+        writer.machine.prior_decided(Decision { end: start, next: view.spec.id });
         self.start_known(now, view.spec.id, start, None, out);
     }
 
@@ -91,6 +111,11 @@ impl Node {
         self.decide_replica(segment, decision, out);
         self.settle_writer(segment, decision, out);
         self.retire_if_done(segment, out);
+        self.tell_successors(now, segment, decision, out);
+    }
+
+    /// The successors of a decided segment that this node writes: the chosen one begins, the others are over.
+    fn tell_successors(&mut self, now: Tick, segment: SegmentId, decision: Decision, out: &mut Outbox) {
         let successors: Vec<SegmentId> =
             self.writers.iter().filter(|(_, w)| w.spec.prior == Some(segment)).map(|(id, _)| *id).collect();
         for successor in successors {
@@ -176,7 +201,7 @@ impl Node {
         let open_on = match &view.state {
             SegmentState::Planned => 0,
             SegmentState::Ready { open_on } => open_on.len(),
-            SegmentState::Open { .. } | SegmentState::Sealed { .. } => return,
+            SegmentState::Open { .. } | SegmentState::Sealed { .. } | SegmentState::Trimmed { .. } => return,
             SegmentState::Reclaiming | SegmentState::Reclaimed => {
                 writer.handoff.remove(segment);
                 return;

@@ -208,6 +208,7 @@ impl Node {
                             replica.table.record(&claim, header.base_offset);
                         }
                     }
+                    replica.bytes += payload.len() as u64;
                     writes.push(Write::Records { epoch: request.epoch, base: from, next: to, payload });
                 }
                 writes.extend(seal.map(Write::Seal));

@@ -29,7 +29,7 @@ impl Decided {
             let MetaItem::Segment(view) = item else { continue };
             match view.state {
                 SegmentState::Open { start } => self.starts(view.spec.id, start),
-                SegmentState::Sealed { start, end, next } => {
+                SegmentState::Sealed { start, end, next } | SegmentState::Trimmed { start, end, next, .. } => {
                     self.starts(view.spec.id, start);
                     self.ends(view.spec.id, Decision { end, next });
                 }

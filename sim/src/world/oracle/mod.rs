@@ -53,6 +53,21 @@ impl Oracle {
         }
     }
 
+    /// Retention moved the start of a range's log: committed.
+    pub fn log_starts(&mut self, range: u32, start: Offset) {
+        self.readers.log_starts(range, start);
+    }
+
+    /// Somebody acts on where a range's log starts: only on what is committed.
+    pub fn told_log_start(&self, range: u32, start: Offset) {
+        self.readers.check_log_start(range, start);
+    }
+
+    /// A consumer was told that `[from, start)` is deleted.
+    pub fn missed(&mut self, consumer: u8, range: u32, from: Offset, start: Offset) {
+        self.readers.missed(consumer, range, from, start);
+    }
+
     /// A consumer begins anew, from the earliest offset.
     pub fn begins_anew(&mut self, consumer: u8) {
         self.readers.begins_anew(consumer);
@@ -79,7 +94,7 @@ impl Oracle {
     pub fn check_full_read(&self, consumer: u8, range: u32) {
         let log = self.readers.log(range);
         self.readers.check_read_all(consumer, range);
-        self.records.check_log(range, log);
+        self.records.check_log(range, log, self.readers.log_start(range));
     }
 
     /// Of acks, and of deliveries at the first consumer: the moment, and microseconds since the record was sent.
