@@ -47,7 +47,8 @@ async fn a_soft_mark_takes_one_commit_to_a_pushed_candidate() {
         let next = nodes.ready_successor(&head).await;
         let to_ready = started.elapsed();
         let taken = proposals(&cluster, leader) - before;
-        assert!(taken <= 2, "Prepare and MarkReady, and no more: {taken}");
+        // How long the record of the roll before took may travel along: a measurement, which nothing waits for.
+        assert!(taken <= 3, "Prepare and MarkReady, and no more: {taken}");
         best = (best.0.min(to_planned), best.1.min(to_ready));
         nodes.sealed(&head, next.spec.id, 10).await;
         head = nodes.opened(next.spec.id).await;

@@ -88,10 +88,13 @@ async fn old_segments_go_from_every_disk_and_readers_go_on() {
     let producer = client.producer(TOPIC).build().await.expect("a producer");
 
     // Readers that fall behind: one stops in the midst of a segment, one asks for an offset that is about to go.
-    let next = roll(&client, &producer, 0, 3).await;
+    for n in 0..20 {
+        producer.send(Record::new(value(n))).await.expect("taken").await.expect("acked");
+    }
     let slow = client.consumer(TOPIC).from(ReadFrom::Earliest).max_buffer_bytes(64 << 10);
     let mut slow = slow.build().await.expect("a consumer");
     assert_eq!(read_on(&mut slow, 0, 10).await, None);
+    let next = roll(&client, &producer, 20, 3).await;
     let held = files(&cluster, "segd-4");
     assert!(!held.is_empty(), "each segment is on three of four nodes");
 
@@ -106,6 +109,13 @@ async fn old_segments_go_from_every_disk_and_readers_go_on() {
     .await;
     only_what_is_kept(&cluster, &client, &["segd-1", "segd-2", "segd-3"]).await;
     assert!(!files(&cluster, "segd-4").is_empty(), "nobody is there to delete them");
+    // Trims come with metad's sweep, a moment after a roll.
+    eventually("no whole segment more than is asked for", async || {
+        let topic = client.admin().describe_topic(TOPIC).await.expect("metad answers");
+        let oldest = topic.ranges[0].segments.iter().find(|segment| segment.state == "sealed");
+        oldest.is_some_and(|oldest| topic.ranges[0].sealed_bytes - oldest.bytes < 3 * SEGMENT_BYTES)
+    })
+    .await;
     let topic = client.admin().describe_topic(TOPIC).await.expect("metad answers");
     let range = &topic.ranges[0];
     let sealed: Vec<_> = range.segments.iter().filter(|segment| segment.state == "sealed").collect();

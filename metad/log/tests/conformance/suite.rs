@@ -148,12 +148,28 @@ pub async fn snapshot_to_laggard(cluster: &mut dyn Cluster) {
     agree(cluster, "early").await;
     let at = leader(cluster).await;
     let laggard = (at + 1) % 3;
+    // Entries outlive the snapshot that covers them for a moment, and a member that comes back then needs none of it.
+    let mut round = 0;
+    while !caught_up_by_snapshot(cluster, laggard, round).await {
+        round += 1;
+        assert!(round < 5, "no snapshot in {round} rounds: {:?}", cluster.seen(laggard).restored_at());
+    }
+    // And again from its own disk.
+    cluster.kill(laggard).await;
+    cluster.start(laggard).await;
+    commit(cluster, "at last").await;
+    agree(cluster, "at last").await;
+}
+
+/// The member misses three snapshots' worth of entries and returns. Whether it was brought up by a snapshot that covers
+/// them.
+async fn caught_up_by_snapshot(cluster: &mut dyn Cluster, laggard: usize, round: u32) -> bool {
     cluster.kill(laggard).await;
     let entries = cluster.snapshot_entries() * 3;
     for number in 0..entries {
-        commit(cluster, &format!("x{number}")).await;
+        commit(cluster, &format!("x{round}-{number}")).await;
     }
-    let last = format!("x{}", entries - 1);
+    let last = format!("x{round}-{}", entries - 1);
     let covered = until("a snapshot covers what the member missed", || {
         let at = (0..3).find(|at| cluster.log(*at).is_some_and(|log| log.leadership().borrow().is_leader))?;
         let index = cluster.log(at)?.status().snapshot_index;
@@ -163,12 +179,7 @@ pub async fn snapshot_to_laggard(cluster: &mut dyn Cluster) {
     cluster.start(laggard).await;
     agree(cluster, &last).await;
     let restored = cluster.seen(laggard).restored_at();
-    assert!(restored.iter().any(|index| *index >= covered), "no snapshot at {covered} or later: {restored:?}");
-    // And again from its own disk.
-    cluster.kill(laggard).await;
-    cluster.start(laggard).await;
-    commit(cluster, "at last").await;
-    agree(cluster, "at last").await;
+    restored.iter().any(|index| *index >= covered)
 }
 
 /// Without a quorum nothing is acknowledged; with it again, everything goes on.

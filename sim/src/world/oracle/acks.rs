@@ -21,6 +21,11 @@ impl World {
             }
             held
         };
+        // Retention may have taken the original since: where it lay is below the log's start now.
+        let range = self.metad.meta.segment(segment).map(|view| view.spec.range);
+        if range.and_then(|range| self.metad.meta.range(range)).is_some_and(|range| offset < range.start) {
+            return;
+        }
         let mut best = None;
         let mut id = Some(segment);
         while let Some(view) = id.and_then(|id| self.metad.meta.segment(id)) {
