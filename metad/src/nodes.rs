@@ -79,8 +79,8 @@ impl Metadata for NodesService {
             reply,
         };
         match self.engine.ask(input).await {
-            Answer::Registered { version, heartbeat_ms } => {
-                Ok(Response::new(RegisterResponse { version, heartbeat_ms }))
+            Answer::Registered { version, heartbeat_ms, next_segment } => {
+                Ok(Response::new(RegisterResponse { version, heartbeat_ms, next_segment: next_segment.0 }))
             }
             Answer::NotLeader => Err(not_leader(&self.engine)),
             Answer::Failed(error) => Err(failed(error)),

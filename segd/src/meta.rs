@@ -6,7 +6,7 @@ use rustix::fs::statvfs;
 use seam_grpc::{HeartbeatRequest, RegisterRequest};
 use seam_transport::meta_client::{MetaClient, MetaError};
 use seam_wire::report::Report;
-use seam_wire::{Incarnation, NodeId, TraceContext};
+use seam_wire::{Incarnation, NodeId, SegmentId, TraceContext};
 use segd_core::io::{Input, ReportId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -86,7 +86,7 @@ async fn register_and_beat(
     let answer = client.register(registration(config, incarnation)).await?;
     *told = false;
     tracing::info!(version = answer.version, "registered with metad");
-    inbox.complete(Input::Registered { version: answer.version });
+    inbox.complete(Input::Registered { next_segment: SegmentId(answer.next_segment) });
     let period = Duration::from_millis(config.limits.heartbeat_ms.max(10));
     let mut round_trip = Duration::ZERO;
     loop {

@@ -35,6 +35,7 @@ async fn a_soft_mark_takes_one_commit_to_a_pushed_candidate() {
 
     // The best of a few: a busy machine may delay any one, nothing makes one faster than the protocol.
     let mut best = (Duration::MAX, Duration::MAX);
+    let mut fewest = u64::MAX;
     for _ in 0..4 {
         let leader = cluster.leader().await;
         let before = proposals(&cluster, leader);
@@ -47,12 +48,13 @@ async fn a_soft_mark_takes_one_commit_to_a_pushed_candidate() {
         let next = nodes.ready_successor(&head).await;
         let to_ready = started.elapsed();
         let taken = proposals(&cluster, leader) - before;
-        // How long the record of the roll before took may travel along: a measurement, which nothing waits for.
-        assert!(taken <= 3, "Prepare and MarkReady, and no more: {taken}");
+        fewest = fewest.min(taken);
         best = (best.0.min(to_planned), best.1.min(to_ready));
         nodes.sealed(&head, next.spec.id, 10).await;
         head = nodes.opened(next.spec.id).await;
     }
+    // Later rounds have measures of the roll before beside them, which nothing waits for.
+    assert!(fewest <= 2, "Prepare and MarkReady, and no more: {fewest}");
     assert!(best.0 < ROUND_TRIP * 17 / 10, "SoftMark to pushed Prepare took {:?} at {ROUND_TRIP:?}", best.0);
     assert!(best.1 < ROUND_TRIP * 29 / 10, "SoftMark to pushed Ready took {:?} at {ROUND_TRIP:?}", best.1);
 }

@@ -29,8 +29,8 @@ pub struct ReportId(pub u64);
 pub enum Input {
     /// metad's views, from the watch stream.
     Meta(MetaUpdate),
-    /// metad's leader knows this life; its state had this version then.
-    Registered { version: u64 },
+    /// metad's leader knows this life. Every segment planned before that has an id below `next_segment`.
+    Registered { next_segment: SegmentId },
     /// The disk is marked, as `Effect::Found` asked.
     Founded { first: SegmentId },
     /// A connection to this peer stands (again): what was sent before may be lost.

@@ -160,11 +160,10 @@ fn v7_a_lost_disk_opens_no_candidate_that_the_old_one_may_have_held() {
     let refused = |effect: &Effect| matches!(effect, Effect::Send { msg: Peer::CannotAnswer { .. }, .. });
     let mut node = Node::new(ME, Incarnation(2), Settings::default(), None, Vec::new());
     let out = tell(&mut node, 7, vec![topic(false), view(SegmentState::Planned)]);
-    assert!(!out.iter().any(|effect| matches!(effect, Effect::Found { .. })), "it may be older than the registration");
+    assert!(out.is_empty(), "a view may be older than the registration: {out:?}");
+    tell(&mut node, 8, vec![view(ready)]);
     let mut out = Vec::new();
-    node.handle(Tick(8), Input::Registered { version: 8 }, &mut out);
-    assert!(out.is_empty(), "{out:?}");
-    let out = tell(&mut node, 8, vec![view(ready)]);
+    node.handle(Tick(8), Input::Registered { next_segment: SegmentId(2) }, &mut out);
     assert!(out.iter().any(|effect| matches!(effect, Effect::Found { first: SegmentId(2) })), "{out:?}");
     node.handle(Tick(9), Input::Founded { first: SegmentId(2) }, &mut Vec::new());
     assert!(node.replica(S).is_none());

@@ -395,9 +395,9 @@ impl World {
             segd.member = if answer.is_some() { leader.unwrap_or(next) } else { next };
         }
         match (call, answer) {
-            (Call::Register, Some(Answer::Registered { version, .. })) => {
+            (Call::Register, Some(Answer::Registered { next_segment, .. })) => {
                 segd.registered = true;
-                self.segd_input(n, Input::Registered { version });
+                self.segd_input(n, Input::Registered { next_segment });
                 self.beat_at(n, self.now + 1);
             }
             (Call::Heartbeat, Some(Answer::Heartbeat { known })) => segd.registered &= known,

@@ -25,7 +25,7 @@ impl Driver {
             (Waiter::Report(id), Some(why)) => (id, Answer::Report { done: !why.is_retryable(), why: why.to_string() }),
             (Waiter::Register(id), None) => {
                 let heartbeat_ms = u32::try_from(self.timing.node_heartbeat_ms).unwrap_or(u32::MAX);
-                (id, Answer::Registered { version: meta.version(), heartbeat_ms })
+                (id, Answer::Registered { version: meta.version(), heartbeat_ms, next_segment: meta.next_segment() })
             }
             (Waiter::Admin(id), None) => (id, admin_answer(command, outcome)),
             (Waiter::Register(id) | Waiter::Admin(id), Some(why)) => (id, Answer::Failed(wire_error(why))),

@@ -140,6 +140,8 @@ pub enum Answer {
     Registered {
         version: u64,
         heartbeat_ms: u32,
+        /// Every segment planned before this registration has a lower id.
+        next_segment: SegmentId,
     },
     /// `done: false`: try again later. `why` is for people; empty when all is well.
     Report {

@@ -40,6 +40,11 @@ impl Meta {
         self.version = 0;
     }
 
+    /// The id that the next planned segment gets: all that were ever planned lie below.
+    pub fn next_segment(&self) -> SegmentId {
+        SegmentId(self.next_segment)
+    }
+
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -179,7 +184,7 @@ impl Meta {
         let nodes = self.nodes.values().map(|n| MetaItem::Node(n.view.clone()));
         let topics = self.topics.keys().filter_map(|id| self.topic(*id).map(MetaItem::Topic));
         let segments = self.segments.iter().map(|(id, s)| MetaItem::Segment(self.view(*id, s)));
-        let next_segment = SegmentId(self.next_segment);
+        let next_segment = self.next_segment();
         let ids = (next_segment > SegmentId(1)).then_some(MetaItem::Ids { next_segment });
         nodes.chain(topics).chain(segments).chain(ids).collect()
     }

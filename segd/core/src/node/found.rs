@@ -2,7 +2,7 @@
 //!
 //! A replica that is missing on disk is either one that was never here, and may be opened as empty, or one that was lost with
 //! an earlier disk, and must not be: its empty answer could take back what was acked (trap V7). The disk's own mark tells them
-//! apart: made once, in the disk's first life, from a state of metad no older than the node's registration, and durable
+//! apart: made once, in the disk's first life, of what metad's leader had planned when it registered that life, and durable
 //! before anything else is written.
 
 use super::{Node, Outbox};
@@ -15,44 +15,24 @@ pub(super) struct Founding {
     /// The first segment that an earlier disk of this node cannot have held.
     first: Option<SegmentId>,
     asked: bool,
-    /// metad's version when it registered this life.
-    registered: Option<u64>,
-    seen: u64,
-    /// Every segment that metad's word was about, or that it gave out, lies below.
-    given_out: SegmentId,
 }
 
 impl Founding {
     pub fn of(first: Option<SegmentId>) -> Self {
-        Founding { first, ..Founding::default() }
-    }
-
-    pub fn seen(&mut self, version: u64, given_out: SegmentId) {
-        self.seen = self.seen.max(version);
-        self.given_out = self.given_out.max(given_out);
+        Founding { first, asked: false }
     }
 
     /// Was `segment` planned after this disk came into use?
     pub fn never_held(&self, segment: SegmentId) -> bool {
         self.first.is_some_and(|first| segment >= first)
     }
-
-    /// The views are no older than the registration: whatever an earlier disk held is among them, or gone for good.
-    fn is_due(&self) -> bool {
-        self.first.is_none() && !self.asked && self.registered.is_some_and(|version| self.seen >= version)
-    }
 }
 
 impl Node {
-    pub(super) fn on_registered(&mut self, version: u64, out: &mut Outbox) {
-        self.founding.registered.get_or_insert(version);
-        self.found_if_due(out);
-    }
-
-    pub(super) fn found_if_due(&mut self, out: &mut Outbox) {
-        if self.founding.is_due() {
+    pub(super) fn on_registered(&mut self, next_segment: SegmentId, out: &mut Outbox) {
+        if self.founding.first.is_none() && !self.founding.asked {
             self.founding.asked = true;
-            out.push(Effect::Found { first: self.founding.given_out });
+            out.push(Effect::Found { first: next_segment });
         }
     }
 

@@ -119,7 +119,7 @@ impl Node {
         self.now = now;
         match input {
             Input::Meta(update) => self.on_meta(now, update, out),
-            Input::Registered { version } => self.on_registered(version, out),
+            Input::Registered { next_segment } => self.on_registered(next_segment, out),
             Input::Founded { first } => self.on_founded(now, first, out),
             Input::PeerUp(peer) => self.on_peer_up(now, peer, out),
             Input::Peer { from, segment, msg, payload, trace } => {

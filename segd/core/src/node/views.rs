@@ -32,9 +32,6 @@ impl Node {
             }
         }
         let next_segment = given_out.unwrap_or_default();
-        let youngest = segments.last().map_or(SegmentId(0), |id| SegmentId(id.0 + 1));
-        self.founding.seen(update.version, youngest.max(next_segment));
-        self.found_if_due(out);
         if update.reset {
             // Of a cluster that never had a segment it says nothing.
             self.reconcile(&segments, next_segment, out);
