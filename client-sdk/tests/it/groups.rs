@@ -30,7 +30,7 @@ async fn take(consumer: &mut GroupConsumer) -> (u32, u64) {
     (record.range, record.offset.0)
 }
 
-/// Polls all until each has so many ranges and nothing is under way; what comes is collected.
+/// Polls all until their shares, in whatever order, are these and nothing is under way; what comes is collected.
 async fn settle(consumers: &mut [GroupConsumer], counts: &[usize], taken: &mut Vec<(u32, u64)>) {
     let reached = async {
         loop {
@@ -40,7 +40,8 @@ async fn settle(consumers: &mut [GroupConsumer], counts: &[usize], taken: &mut V
                     taken.push((record.range, record.offset.0));
                 }
             }
-            let has: Vec<usize> = consumers.iter().map(|it| it.assignment().ranges.len()).collect();
+            let mut has: Vec<usize> = consumers.iter().map(|it| it.assignment().ranges.len()).collect();
+            has.sort_unstable_by(|a, b| b.cmp(a));
             if has == counts && consumers.iter().all(|it| it.assignment().waiting == 0) {
                 return;
             }
@@ -83,10 +84,12 @@ async fn members_share_and_a_range_moves_without_a_repeat() {
     settle(&mut consumers, &[4], &mut taken).await;
     consumers.push(build().await);
     settle(&mut consumers, &[2, 2], &mut taken).await;
-    let before = consumers[0].assignment().ranges;
+    let has = |consumer: &GroupConsumer| consumer.assignment().ranges.into_keys().collect::<BTreeSet<_>>();
+    let before = [has(&consumers[0]), has(&consumers[1])];
     consumers.push(build().await);
     settle(&mut consumers, &[2, 1, 1], &mut taken).await;
-    assert_eq!(consumers[0].assignment().ranges.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    // Which of the two gives one up is drawn; nothing else moves.
+    assert!(before.iter().zip(&consumers).all(|(before, consumer)| has(consumer).is_subset(before)));
     // One leaves: the others take its share.
     consumers.remove(1).close().await.unwrap();
     settle(&mut consumers, &[2, 2], &mut taken).await;
