@@ -61,6 +61,8 @@ fn plan(seed: u64, segment_records: u64, placement: Placement) -> Plan {
     plan.load.in_flight = 16;
     plan.load.deadline_us = 30_000_000;
     plan.load.rolls_by_hand = 0;
+    plan.load.tail_step_us = 0;
+    plan.candidates = 4;
     plan.heal_at_us = 1_000_000;
     plan.net.base_min_us = HOP_US;
     plan.net.base_max_us = HOP_US;

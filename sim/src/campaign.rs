@@ -1,16 +1,18 @@
 //! Many seeds: each a world of its own, on as many threads as asked. A broken rule is caught and named by its seed.
 
 use crate::world::plan::{FaultMode, Plan};
+use crate::world::sometimes::{Reached, Sometimes};
 use crate::world::stats::Stats;
 use crate::world::trace::TraceMode;
 use crate::world::{Outcome, World};
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A seed that broke a rule, and the rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Violation {
     pub seed: u64,
     pub what: String,
@@ -42,10 +44,12 @@ pub fn run_plan(plan: Plan, trace: TraceMode) -> Result<Outcome, Violation> {
 }
 
 /// What a campaign saw.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     pub seeds: u64,
     pub stats: Stats,
+    /// Seeds that reached each state.
+    pub in_seeds: Reached,
     pub violations: Vec<Violation>,
 }
 
@@ -74,7 +78,10 @@ pub fn run(
                     let mut summary = summary.lock().expect("no thread dies with it");
                     summary.seeds += 1;
                     match outcome {
-                        Ok(outcome) => summary.stats.add(&outcome.stats),
+                        Ok(outcome) => {
+                            summary.stats.add(&outcome.stats);
+                            summary.in_seeds.add(&outcome.stats.reached.once());
+                        }
                         Err(violation) => summary.violations.push(violation),
                     }
                     progress(seed, &summary);
@@ -88,6 +95,13 @@ pub fn run(
 }
 
 impl Summary {
+    pub fn add(&mut self, other: Summary) {
+        self.seeds += other.seeds;
+        self.stats.add(&other.stats);
+        self.in_seeds.add(&other.in_seeds);
+        self.violations.extend(other.violations);
+    }
+
     /// What a campaign must have met to mean anything; what it did not is named.
     pub fn never_seen(&self, mode: FaultMode) -> Vec<&'static str> {
         let stats = &self.stats;
@@ -98,7 +112,6 @@ impl Summary {
             ("boundaries behind a gate", stats.gates_opened),
             ("trims", stats.trims),
             ("trimmed replicas deleted", stats.trimmed_replicas),
-            ("readers that retention overtook", stats.missed),
         ];
         if mode == FaultMode::All {
             wanted.extend([
@@ -109,12 +122,12 @@ impl Summary {
                 ("lost disks", stats.disks_lost),
                 ("recoveries", stats.recoveries_started),
                 ("unplanned rolls", stats.unplanned_rolls),
-                ("empty segments", stats.empty_segments),
                 ("duplicates answered", stats.duplicates),
                 ("writes refused by a fence", stats.writes_fenced),
                 ("switches with no successor ready", stats.switches_not_ready),
             ]);
         }
-        wanted.into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+        let never = wanted.into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
+        never.chain(stats.reached.never(mode).map(Sometimes::words)).collect()
     }
 }

@@ -3,4 +3,5 @@
 pub mod boundary;
 pub mod campaign;
 pub mod model;
+pub mod report;
 pub mod world;

@@ -3,8 +3,10 @@
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use sim::campaign;
+use sim::report::{self, Report};
 use sim::world::plan::FaultMode;
 use sim::world::trace::TraceMode;
+use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(Parser)]
@@ -31,7 +33,7 @@ impl From<Faults> for FaultMode {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs many seeds; fails if one breaks a rule, or if they met too little.
+    /// Runs many seeds; fails if one breaks a rule, and from 1,000 seeds on if they met too little.
     Run {
         #[arg(long, default_value_t = 1000)]
         seeds: u64,
@@ -44,9 +46,19 @@ enum Command {
         /// Begin no more seeds after so many violations.
         #[arg(long, default_value_t = 1)]
         stop_after: usize,
+        /// The report as JSON, on standard output; progress goes to standard error.
+        #[arg(long)]
+        json: bool,
         /// Put a known way to break the protocol back (V1 to V8, P2, P3, P8, L1), to see it caught.
         #[arg(long)]
         trap: Option<String>,
+    },
+    /// Adds up the reports (`sim run --json`) of a campaign that was run in parts.
+    Sum {
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        #[arg(long)]
+        json: bool,
     },
     /// Explores the states of the roll protocol's machines.
     Model(sim::model::ModelArgs),
@@ -72,10 +84,11 @@ enum Command {
 
 fn main() -> Result<()> {
     match Args::parse().command {
-        Command::Run { seeds, from, jobs, faults, stop_after, trap } => {
+        Command::Run { seeds, from, jobs, faults, stop_after, json, trap } => {
             activate(trap)?;
-            run(seeds, from, jobs, faults, stop_after)
+            run(&Run { seeds, from, jobs, faults, stop_after, json })
         }
+        Command::Sum { files, json } => tell(&Report::sum(&files)?, json),
         Command::Model(args) => sim::model::run(args),
         Command::Replay { seed, faults, trace, trace_hash, plan, trap } => {
             activate(trap)?;
@@ -93,30 +106,42 @@ fn activate(name: Option<String>) -> Result<()> {
     Ok(())
 }
 
-fn run(seeds: u64, from: u64, jobs: usize, faults: Faults, stop_after: usize) -> Result<()> {
+/// Which seeds, and how.
+struct Run {
+    seeds: u64,
+    from: u64,
+    jobs: usize,
+    faults: Faults,
+    stop_after: usize,
+    json: bool,
+}
+
+fn run(run: &Run) -> Result<()> {
     let began = Instant::now();
-    let summary = campaign::run(from, seeds, jobs, faults.into(), stop_after, |seed, summary| {
+    let commit = report::commit();
+    let faults = run.faults;
+    let summary = campaign::run(run.from, run.seeds, run.jobs, faults.into(), run.stop_after, |seed, summary| {
         if let Some(violation) = summary.violations.iter().find(|violation| violation.seed == seed) {
             eprintln!("seed {seed}: {}", violation.what);
             let flag = if matches!(faults, Faults::None) { " --faults none" } else { "" };
             eprintln!("  replay with: sim replay {seed}{flag} --trace");
         }
-        if summary.seeds.is_multiple_of(500) {
+        if summary.seeds.is_multiple_of(1_000) {
             let minutes = began.elapsed().as_secs_f64() / 60.0;
-            eprintln!("{} seeds, {:.0} a minute", summary.seeds, summary.seeds as f64 / minutes);
+            eprintln!("{} of {} seeds, {:.0} a minute", summary.seeds, run.seeds, summary.seeds as f64 / minutes);
         }
     });
     let seconds = began.elapsed().as_secs_f64();
-    println!("{} seeds in {seconds:.1} s: {:.0} a minute", summary.seeds, summary.seeds as f64 * 60.0 / seconds);
-    println!("{:#?}", summary.stats);
-    if !summary.violations.is_empty() {
-        bail!("{} of {} seeds broke a rule", summary.violations.len(), summary.seeds);
+    tell(&Report { commit, faults: faults.into(), from: vec![run.from], seconds, summary }, run.json)
+}
+
+fn tell(report: &Report, json: bool) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(report)?)
+    } else {
+        println!("{report}")
     }
-    let never = summary.never_seen(faults.into());
-    if !never.is_empty() {
-        bail!("the campaign never saw: {}", never.join(", "));
-    }
-    Ok(())
+    report.verdict()
 }
 
 fn replay(seed: u64, faults: Faults, trace: bool, trace_hash: bool, plan: bool) -> Result<()> {

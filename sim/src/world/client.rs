@@ -106,6 +106,7 @@ impl World {
             | What::Founded(_)
             | What::Synced { .. }
             | What::Received
+            | What::TailStep { .. }
             | What::ReadDone { .. }
             | What::Ask { .. }
             | What::Beat

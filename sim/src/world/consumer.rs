@@ -6,6 +6,7 @@ use super::event::{Proc, What};
 use super::net::{Frame, PipeId};
 use super::oracle::Value;
 use super::plan::Plan;
+use super::sometimes::Sometimes;
 use super::trace::trace;
 use bytes::Bytes;
 use client_core::tail::{Tail, TailEffect, TailInput, TailSettings};
@@ -16,6 +17,8 @@ use seam_wire::msg::{FromRouter, TailFrom, ToRouter};
 pub struct Consumer {
     core: Tail,
     from: TailFrom,
+    /// The first offset it was given.
+    pub first: Option<Offset>,
     pub range_index: u32,
     /// Ends at the end found when it opens.
     bounded: bool,
@@ -53,6 +56,7 @@ impl Consumer {
         Consumer {
             core: Tail::new(from, settings()),
             from,
+            first: None,
             range_index,
             bounded,
             finished: false,
@@ -64,6 +68,11 @@ impl Consumer {
 
     pub fn is_full_read(&self) -> bool {
         self.bounded
+    }
+
+    /// It reads by this router now.
+    pub fn is_at(&self, router: u8) -> bool {
+        self.pipe.is_some() && self.router == router
     }
 
     pub fn next_offset(&self) -> Option<Offset> {
@@ -114,6 +123,7 @@ impl World {
             | What::Founded(_)
             | What::Synced { .. }
             | What::Received
+            | What::TailStep { .. }
             | What::ReadDone { .. }
             | What::Ask { .. }
             | What::Answer { .. }
@@ -151,7 +161,7 @@ impl World {
                 TailEffect::Deliver { first, next } => self.deliver(n, first, next),
                 TailEffect::Trimmed { from, start } => {
                     trace!(self, "consumer {n} misses {from} to {start}");
-                    self.stats.missed += 1;
+                    self.stats.reached.hit(Sometimes::Missed);
                     let range = self.consumer(n).range_index;
                     self.oracle.missed(n, range, from, start);
                 }
@@ -170,6 +180,7 @@ impl World {
     fn deliver(&mut self, n: u8, first: Offset, next: Offset) {
         let now = self.now;
         let consumer = &mut self.consumers[usize::from(n)];
+        consumer.first.get_or_insert(first);
         let (range, payload) = (consumer.range_index, consumer.payload.clone());
         for record in batch::records(&payload).expect("what was delivered is a whole batch") {
             if record.offset >= first && record.offset < next {

@@ -103,6 +103,10 @@ pub enum What {
         call: u64,
         answer: Option<Answer>,
     },
+    /// A slow reader's stream takes more.
+    TailStep {
+        pipe: PipeId,
+    },
     /// Time for the next heartbeat, or registration.
     Beat,
     /// Time to open the watch again.
@@ -115,6 +119,11 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub enum Act {
     Fault(usize),
+    /// The moment that a fault waited for was at this node.
+    Sprung {
+        fault: usize,
+        node: u8,
+    },
     Restart {
         who: Proc,
         life: u32,

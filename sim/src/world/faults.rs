@@ -2,10 +2,12 @@
 
 use super::World;
 use super::event::{Act, Ask, Proc};
-use super::plan::{Drift, Fault, Plan};
+use super::fault::{Fault, Moment, Then};
+use super::plan::{Drift, Plan};
 use super::rng::Rng;
 use super::trace::trace;
 use metad_core::Admin;
+use segd_core::io::Counter;
 
 const MS: u64 = 1_000;
 
@@ -67,7 +69,6 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
     class(rng, 20, 5, &mut |rng| Fault::BreakPipes { who: Proc::Router(router(rng)), percent: rng.pick(&[20, 100]) });
     // With its sessions and its watch: it must come back before anyone takes it for dead.
     class(rng, 20, 3, &mut |rng| Fault::BreakPipes { who: Proc::Segd(segd(rng)), percent: rng.pick(&[20, 100]) });
-    faults.sort_by_key(|(at, _)| *at);
     plan.faults = faults;
 
     if rng.percent(40) {
@@ -88,6 +89,32 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
+/// Faults that strike at a moment of a roll or a recovery, where chance alone seldom does.
+pub fn draw_moments(plan: &mut Plan, rng: &mut Rng) {
+    if !rng.percent(20) {
+        return;
+    }
+    for _ in 0..rng.between(1, 3) {
+        let at = rng.between(200 * MS, plan.heal_at_us.saturating_sub(200 * MS).max(201 * MS));
+        let moment = rng.pick(&[
+            Moment::Switched,
+            Moment::Switched,
+            Moment::GateOpened,
+            Moment::RecoveryStarted,
+            Moment::RecoveryDone,
+        ]);
+        let us = rng.pick(&[5 * MS, 100 * MS, 700 * MS]);
+        let then = match rng.below(5) {
+            0 | 1 => Then::Crash { down_us: us },
+            2 => Then::Pause { for_us: 2 * us },
+            3 => Then::PowerLoss { down_us: us },
+            _ => Then::Leaderless { for_us: us },
+        };
+        let after_us = rng.pick(&[0, 100, 500, 2_000]);
+        plan.faults.push((at, Fault::At { moment, after_us, then }));
+    }
+}
+
 /// Clocks that run at different speeds, in some seeds: from what a bad crystal does to what a bad virtual machine does.
 pub fn draw_drift(plan: &mut Plan, rng: &mut Rng) {
     if rng.percent(30) {
@@ -100,7 +127,9 @@ pub fn draw_drift(plan: &mut Plan, rng: &mut Rng) {
 
 /// One disk is lost, in some seeds: as many as a quorum of two promises to survive.
 pub fn draw_disk_loss(plan: &mut Plan, rng: &mut Rng) {
-    if plan.topic.ack_quorum < 2 || !rng.percent(20) {
+    // Where fewer answers fix an end than copies make it safe (A = R), a recovery may leave what it found on one disk.
+    let (replicas, ack_quorum) = (plan.topic.replicas, plan.topic.ack_quorum);
+    if ack_quorum < 2 || replicas - ack_quorum + 1 < ack_quorum || !rng.percent(20) {
         return;
     }
     let node = u8::try_from(rng.below(u64::from(plan.sizes.segds))).expect("small");
@@ -111,7 +140,6 @@ pub fn draw_disk_loss(plan: &mut Plan, rng: &mut Rng) {
         Fault::LoseDisk { node, down_us: rng.pick(&[5 * MS, 100 * MS, 700 * MS]) }
     };
     plan.faults.push((at, fault));
-    plan.faults.sort_by_key(|(at, _)| *at);
 }
 
 fn cut(rng: &mut Rng, plan: &Plan) -> Fault {
@@ -136,18 +164,14 @@ impl World {
         let fault = self.plan.faults[index].1.clone();
         trace!(self, "fault: {fault:?}");
         match fault {
+            Fault::At { .. } => self.armed.push(index),
             Fault::Crash { who, down_us, after_effects } => match (who, after_effects) {
                 (Proc::Segd(n), Some(left)) => self.segd(n).dies_after = Some((left, down_us)),
                 (Proc::Segd(_) | Proc::Metad(_) | Proc::Router(_) | Proc::Client(_), _) => self.crash(who, down_us),
             },
             Fault::Pause { who, for_us } => self.pause(who, for_us),
             Fault::Cut { from, to, one_way, for_us } => self.cut(index, &from, &to, one_way, for_us),
-            Fault::PowerLoss { down_us } => {
-                for n in 0..self.plan.sizes.segds {
-                    let down_us = down_us + self.rng.between(0, 300 * MS);
-                    self.crash(Proc::Segd(n), down_us);
-                }
-            }
+            Fault::PowerLoss { down_us } => self.lose_power(down_us),
             Fault::LoseDisk { node, down_us } => {
                 if !self.state(Proc::Segd(node)).up {
                     self.lose_disk(node); // It lies there without its process.
@@ -180,6 +204,49 @@ impl World {
                     if self.rng.percent(percent) {
                         self.break_pipe(pipe);
                     }
+                }
+            }
+        }
+    }
+
+    fn lose_power(&mut self, down_us: u64) {
+        self.see_power_loss();
+        for n in 0..self.plan.sizes.segds {
+            let down_us = down_us + self.rng.between(0, 300 * MS);
+            self.crash(Proc::Segd(n), down_us);
+        }
+    }
+
+    /// Node `n` did something that a fault may wait for.
+    pub(super) fn look_for_moment(&mut self, n: u8, counter: Counter) {
+        let now = match counter {
+            Counter::Switched => Moment::Switched,
+            Counter::GateOpened => Moment::GateOpened,
+            Counter::RecoveryStarted => Moment::RecoveryStarted,
+            Counter::RecoveryDone => Moment::RecoveryDone,
+            _ => return,
+        };
+        let waits = |fault: &usize| matches!(&self.plan.faults[*fault].1, Fault::At { moment, .. } if *moment == now);
+        let Some(place) = self.armed.iter().position(waits) else { return };
+        let fault = self.armed.remove(place);
+        if let Fault::At { after_us, .. } = self.plan.faults[fault].1 {
+            self.act_at(self.now + after_us, Act::Sprung { fault, node: n });
+        }
+    }
+
+    pub(super) fn spring(&mut self, fault: usize, n: u8) {
+        let Fault::At { then, .. } = self.plan.faults[fault].1 else { return };
+        if self.is_healed() {
+            return;
+        }
+        trace!(self, "fault at segd-{}: {then:?}", n + 1);
+        match then {
+            Then::Crash { down_us } => self.crash(Proc::Segd(n), down_us),
+            Then::Pause { for_us } => self.pause(Proc::Segd(n), for_us),
+            Then::PowerLoss { down_us } => self.lose_power(down_us),
+            Then::Leaderless { for_us } => {
+                if let Some(leader) = self.metad.leader {
+                    self.depose(leader, 50, for_us, 1);
                 }
             }
         }

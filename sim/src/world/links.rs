@@ -2,8 +2,8 @@
 
 use super::World;
 use super::event::{Act, Proc, What};
+use super::fault::Fault;
 use super::net::{Frame, PipeId, Sending, Sent};
-use super::plan::Fault;
 use bytes::Bytes;
 use seam_wire::msg::Peer;
 use seam_wire::{NodeId, SegmentId};

@@ -7,9 +7,12 @@
 use super::World;
 use super::event::{Act, Ask, Proc, What};
 use super::net::{Frame, PipeId};
+use super::sometimes::Sometimes;
 use super::trace::trace;
-use metad_core::{Command, Driver, Effect, Input, Meta, ReplyId, SessionId, Tick, Timing, Token};
+use metad_core::{Command, Driver, Effect, Input, Limits, Meta, ReplyId, SessionId, Tick, Timing, Token};
+use seam_wire::SegmentId;
 use seam_wire::meta::{MetaItem, MetaUpdate};
+use seam_wire::report::Report;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub struct Member {
@@ -38,11 +41,13 @@ pub struct Metad {
     in_doubt: Vec<Command>,
     last_commit_at: u64,
     pub slow_by_us: u64,
+    /// Segments whose soft mark came to a leader.
+    announced: BTreeSet<SegmentId>,
 }
 
 impl Metad {
-    pub fn new(members: u8, timing: Timing) -> Self {
-        let meta = Meta::default();
+    pub fn new(members: u8, timing: Timing, candidates: u32) -> Self {
+        let meta = Meta::new(Limits { candidates, ..Limits::default() });
         let member = || Member {
             driver: Driver::new(timing),
             stale: None,
@@ -64,6 +69,7 @@ impl Metad {
             in_doubt: Vec::new(),
             last_commit_at: 0,
             slow_by_us: 0,
+            announced: BTreeSet::new(),
         }
     }
 
@@ -137,6 +143,12 @@ impl World {
                     }
                     self.metad.members[usize::from(n)].sessions.insert(*session);
                 }
+                if let Ask::Report { report: Report::SoftMark { segment, .. }, .. } = &ask
+                    && self.metad.leader == Some(n)
+                {
+                    let again = !self.metad.announced.insert(*segment);
+                    self.stats.reached.hit_if(Sometimes::TwoSoftMarks, again);
+                }
                 let member = self.member(n);
                 member.next_reply += 1;
                 let reply = ReplyId(member.next_reply);
@@ -148,6 +160,7 @@ impl World {
             | What::Founded(_)
             | What::Synced { .. }
             | What::Received
+            | What::TailStep { .. }
             | What::ReadDone { .. }
             | What::Answer { .. }
             | What::Beat
@@ -185,6 +198,7 @@ impl World {
 
     fn propose(&mut self, n: u8, token: Token, command: Command) {
         if self.metad.leader != Some(n) {
+            self.stats.reached.hit(Sometimes::DeposedProposes);
             return; // A deposed leader's proposals go nowhere.
         }
         trace!(self, "metad-{} proposes {command:?}", n + 1);
@@ -210,6 +224,7 @@ impl World {
         let applied = self.metad.meta.apply(&command);
         trace!(self, "v{} {command:?} -> {:?}", self.metad.meta.version(), applied.outcome);
         self.oracle.recorded(&applied.items);
+        self.see_commit(&command, &applied.outcome, &applied.items);
         if let Command::Trim { range, .. } = &command
             && let Some(view) = self.metad.meta.range(*range)
         {
@@ -256,6 +271,7 @@ impl World {
             .collect();
         for (pipe, sent) in behind {
             let too_far = applied - sent > self.plan.metad.retained as u64;
+            self.stats.reached.hit_if(Sometimes::WatchReset, sent > 0 && too_far);
             if sent == 0 || too_far {
                 let (version, items) = (self.metad.meta.version(), self.metad.meta.all_items());
                 self.send(pipe, Proc::Metad(n), Frame::Update(MetaUpdate { version, reset: true, items }));

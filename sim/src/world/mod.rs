@@ -8,6 +8,7 @@ mod client;
 mod consumer;
 mod disk;
 mod event;
+pub mod fault;
 mod faults;
 mod links;
 mod metad;
@@ -20,6 +21,7 @@ mod router;
 mod segd;
 mod sessions;
 mod settle;
+pub mod sometimes;
 pub mod stats;
 mod tails;
 pub mod trace;
@@ -64,6 +66,8 @@ pub struct World {
     next_call: u64,
     outbox: Vec<segd_core::io::Effect>,
     settle: settle::Settle,
+    /// Faults that wait for their moment, by their place in the plan.
+    armed: Vec<usize>,
     over: bool,
 }
 
@@ -88,7 +92,7 @@ impl World {
             net: Net::new(plan.net.clone(), sizes, Rng::new(plan.seed, 3)),
             procs: (0..sizes.all()).map(|_| ProcState::default()).collect(),
             segds: (0..sizes.segds).map(Segd::new).collect(),
-            metad: Metad::new(sizes.metads, plan.timing),
+            metad: Metad::new(sizes.metads, plan.timing, plan.candidates),
             routers: (0..sizes.routers).map(|_| Router::default()).collect(),
             producers: (0..sizes.producers).map(|n| Producer::new(n, &plan)).collect(),
             consumers: (0..sizes.consumers).map(|n| Consumer::new(n, &plan)).collect(),
@@ -100,6 +104,7 @@ impl World {
             next_call: 0,
             outbox: Vec::new(),
             settle: settle::Settle::default(),
+            armed: Vec::new(),
             over: false,
             plan,
         };
@@ -188,6 +193,7 @@ impl World {
     fn act(&mut self, act: Act) {
         match act {
             Act::Fault(index) => self.strike(index),
+            Act::Sprung { fault, node } => self.spring(fault, node),
             Act::Restart { who, life } => {
                 if !self.state(who).up && self.state(who).life == life {
                     self.start(who);

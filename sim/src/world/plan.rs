@@ -2,11 +2,13 @@
 //! that each meets the others' absence too). Everything is drawn here; the run itself draws only delays and fates.
 
 use super::event::Proc;
+use super::fault::Fault;
 use super::rng::Rng;
 use metad_core::Timing;
 use router_core::{ProducerSettings, TailSettings};
 use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
 use segd_core::node::Settings;
+use serde::{Deserialize, Serialize};
 
 /// How many processes of each kind. Clients: producers first, then consumers.
 #[derive(Clone, Copy, Debug)]
@@ -119,67 +121,12 @@ pub struct Load {
     pub deadline_us: u64,
     /// Rolls asked for by hand.
     pub rolls_by_hand: u32,
+    /// What a reader's stream waits between two reads; 0: it takes all there is at once.
+    pub tail_step_us: u64,
 }
 
-#[derive(Clone, Debug)]
-pub enum Fault {
-    /// The process ends; at once, or within its next effects (so many are still carried out).
-    Crash {
-        who: Proc,
-        down_us: u64,
-        after_effects: Option<usize>,
-    },
-    /// It stops and goes on later as if nothing had been: a zombie.
-    Pause {
-        who: Proc,
-        for_us: u64,
-    },
-    /// No way from any of `from` to any of `to`; back as well unless `one_way`.
-    Cut {
-        from: Vec<Proc>,
-        to: Vec<Proc>,
-        one_way: bool,
-        for_us: u64,
-    },
-    /// All segd nodes lose power at once; each comes back on its own.
-    PowerLoss {
-        down_us: u64,
-    },
-    /// The process ends and its disk is gone; it comes back with an empty one.
-    LoseDisk {
-        node: u8,
-        down_us: u64,
-    },
-    /// A sync fails: the disk is out of service until, at the healing, it is replaced by an empty one.
-    FailDisk {
-        node: u8,
-    },
-    SlowDisk {
-        node: u8,
-        factor: u64,
-        for_us: u64,
-    },
-    /// The leader of metad's log is lost; nobody leads for a while. In doubt, proposals are committed in so many percent.
-    Leaderless {
-        for_us: u64,
-        kept_percent: u32,
-        zombie_us: u64,
-    },
-    SlowMetad {
-        by_us: u64,
-        for_us: u64,
-    },
-    BreakLink {
-        a: u8,
-        b: u8,
-    },
-    BreakPipes {
-        who: Proc,
-        percent: u32,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FaultMode {
     None,
     All,
@@ -195,6 +142,8 @@ pub struct Plan {
     pub disk: DiskPlan,
     pub metad: MetadPlan,
     pub timing: Timing,
+    /// Candidates of one segment that metad keeps at once.
+    pub candidates: u32,
     pub segd: Settings,
     pub producer: ProducerSettings,
     pub tail: TailSettings,
@@ -238,6 +187,7 @@ impl Plan {
                 coalesce: rng.percent(30),
             },
             timing: fast_timing(),
+            candidates: Rng::new(seed, 8).pick(&[1, 2, 4, 4]),
             segd: fast_settings(),
             producer: ProducerSettings {
                 reopen_min_us: 5 * MS,
@@ -259,12 +209,15 @@ impl Plan {
             drift: Vec::new(),
         };
         draw_retention(&mut plan.topic, &mut Rng::new(seed, 3));
+        plan.load.tail_step_us = Rng::new(seed, 9).pick(&[0, 0, 0, MS, 20 * MS, 100 * MS]);
         match mode {
             FaultMode::None => {}
             FaultMode::All => {
                 super::faults::draw(&mut plan, &mut Rng::new(seed, 2));
                 super::faults::draw_drift(&mut plan, &mut Rng::new(seed, 6));
                 super::faults::draw_disk_loss(&mut plan, &mut Rng::new(seed, 7));
+                super::faults::draw_moments(&mut plan, &mut Rng::new(seed, 10));
+                plan.faults.sort_by_key(|(at, _)| *at);
             }
         }
         plan
@@ -280,6 +233,7 @@ fn draw_load(rng: &mut Rng) -> Load {
         value_bytes: 16 + rng.index(64),
         in_flight: rng.index(8) + 1,
         deadline_us: rng.pick(&[800 * MS, 5_000 * MS, 30_000 * MS]),
+        tail_step_us: 0,
         rolls_by_hand: if rng.percent(40) { u32::try_from(rng.between(1, 5)).expect("small") } else { 0 },
     }
 }
@@ -287,8 +241,10 @@ fn draw_load(rng: &mut Rng) -> Load {
 fn draw_topic(rng: &mut Rng, load: &Load, mode: FaultMode) -> TopicConfig {
     let (replicas, ack_quorum) = match mode {
         FaultMode::None => rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 3), (2, 2), (4, 3), (1, 1)]),
-        // Only where R - A + 1 >= A. If it is less, a recovery may leave fewer than A copies, which only a repair can mend.
-        FaultMode::All => rng.pick(&[(3, 2), (3, 2), (3, 2), (4, 2), (5, 3), (1, 1)]),
+        // Where R - A + 1 < A a recovery may leave fewer than A copies, which only a repair could mend: no disk is lost there.
+        FaultMode::All => {
+            rng.pick(&[(3, 2), (3, 2), (3, 2), (3, 2), (4, 2), (5, 3), (5, 3), (1, 1), (3, 3), (2, 2), (4, 3)])
+        }
     };
     let records = u64::from(load.batches) * u64::from(load.max_records + 1) / 2;
     TopicConfig {

@@ -103,5 +103,6 @@ impl World {
         if let Proc::Metad(n) = who {
             self.catch_up(n);
         }
+        self.see_resume(who);
     }
 }

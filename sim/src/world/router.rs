@@ -73,6 +73,7 @@ impl World {
     }
 
     pub(super) fn crash_router(&mut self, n: u8) {
+        self.see_router_crash(n);
         *self.router(n) = Router::default();
     }
 
@@ -95,6 +96,7 @@ impl World {
             | What::Founded(_)
             | What::Synced { .. }
             | What::Received
+            | What::TailStep { .. }
             | What::ReadDone { .. }
             | What::Ask { .. }
             | What::Answer { .. }

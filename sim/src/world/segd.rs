@@ -5,6 +5,7 @@ use super::disk::Disk;
 use super::event::{Act, Ask, Proc, What};
 use super::links::{index_of, node_id};
 use super::net::{Frame, PipeId};
+use super::sometimes::Sometimes;
 use super::tails::TailServe;
 use super::trace::trace;
 use super::watch::Watcher;
@@ -118,6 +119,7 @@ impl World {
     }
 
     pub(super) fn crash_segd(&mut self, n: u8) {
+        self.see_segd_crash(n);
         for peer in (0..self.plan.sizes.segds).filter(|peer| *peer != n) {
             self.disconnect(peer, n);
             let own = self.net.link(n, peer);
@@ -169,6 +171,7 @@ impl World {
             }
             What::Peer { from, link, segment, msg, payload } => {
                 if self.peer_arrives(from, n, link) {
+                    self.see_peer(n, segment, &msg);
                     trace!(self, "{me:?} <- {from} {segment} {msg:?} +{}", payload.len());
                     self.segd_input(n, Input::Peer { from, segment, msg, payload, trace: None });
                 }
@@ -199,6 +202,7 @@ impl World {
             }
             What::Broken { pipe } => self.segd_pipe_gone(n, pipe),
             What::Answer { call, answer } => self.segd_answer(n, call, answer),
+            What::TailStep { pipe } => self.step_tail(n, pipe),
             What::Beat => self.beat(n),
             What::Watch => self.open_watch(me),
             What::Ask { .. } | What::Load => unreachable!("not for segd"),
@@ -298,6 +302,8 @@ impl World {
             Effect::Forget { segment, log_start } => {
                 trace!(self, "{me:?} forgets {segment}, the log starts at {log_start:?}");
                 self.stats.trimmed_replicas += u64::from(log_start.is_some());
+                let read = self.segd(n).tails.values().any(|tail| tail.segment == segment);
+                self.stats.reached.hit_if(Sometimes::TrimUnderReader, read && log_start.is_some());
                 let segd = self.segd(n);
                 segd.shown.remove(&segment);
                 segd.trimmed.extend(log_start.map(|start| (segment, start)));
@@ -312,7 +318,11 @@ impl World {
                 let ask = Ask::Report { node: node_id(n), incarnation: self.incarnation(n), report };
                 self.segd_call(n, Call::Report { id, ask: ask.clone(), tries: 0 }, ask);
             }
-            Effect::Count(counter) => self.stats.count(counter),
+            Effect::Count(counter) => {
+                self.stats.count(counter);
+                self.see_counter(counter);
+                self.look_for_moment(n, counter);
+            }
             Effect::Note { segment, error } => trace!(self, "{me:?} notes {segment}: {error}"),
         }
     }
@@ -324,6 +334,7 @@ impl World {
         trace!(self, "{me:?} {segment} answers {reply:?}");
         if let FromSegd::AppendAck { base_offset, .. } = &reply {
             self.check_ack(n, segment, *base_offset);
+            self.see_ack(n, segment, *base_offset);
         }
         self.send(pipe, me, Frame::FromSegd(reply, bytes::Bytes::new()));
     }

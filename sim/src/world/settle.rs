@@ -24,6 +24,7 @@ impl World {
         self.net.heal();
         self.release_stalled();
         self.metad.slow_by_us = 0;
+        self.armed.clear();
         for who in self.plan.sizes.procs() {
             if self.state(who).paused {
                 self.resume(who);
@@ -49,6 +50,10 @@ impl World {
         self.act_at(self.now + LOOK_EVERY_US, Act::Look);
     }
 
+    pub(super) fn is_healed(&self) -> bool {
+        self.settle.healed_at.is_some()
+    }
+
     pub(super) fn look(&mut self) {
         let healed_at = self.settle.healed_at.unwrap_or(self.now);
         let missing = self.what_is_missing();
@@ -63,6 +68,7 @@ impl World {
             self.begin_probes();
         } else if self.settle.probing && !self.settle.reading && missing.is_empty() {
             self.settle.reading = true;
+            self.see_readers();
             for range in 0..self.plan.topic.ranges {
                 if let Some(consumer) = self.consumer_for(range) {
                     self.oracle.begins_anew(consumer);

@@ -1,8 +1,10 @@
 //! What a run saw. A campaign that saw too little of it proves nothing.
 
+use super::sometimes::Reached;
 use segd_core::io::Counter;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     pub events: u64,
     pub simulated_us: u64,
@@ -33,8 +35,7 @@ pub struct Stats {
     /// Moves of a log's start.
     pub trims: u64,
     pub trimmed_replicas: u64,
-    /// Readers that were told what retention deleted before they got to it.
-    pub missed: u64,
+    pub reached: Reached,
 }
 
 impl Stats {
@@ -87,8 +88,8 @@ impl Stats {
             boundaries_crossed,
             snapshots_restored,
             trims,
-            trimmed_replicas,
-            missed
+            trimmed_replicas
         );
+        self.reached.add(&other.reached);
     }
 }

@@ -1,7 +1,7 @@
 //! Tail and query streams at a segd process, as the real shell serves them: committed batches, then the decided end.
 
 use super::World;
-use super::event::Proc;
+use super::event::{Proc, What};
 use super::net::{Frame, PipeId};
 use super::segd::Shown;
 use super::trace::trace;
@@ -20,6 +20,8 @@ pub struct TailServe {
     pub until: Option<Offset>,
     /// `next` was checked against the segment's bounds.
     pub placed: bool,
+    /// A step of it is on its way.
+    pub waits: bool,
 }
 
 impl World {
@@ -34,7 +36,8 @@ impl World {
         match self.serving(n, segment, from) {
             Ok(shown) => {
                 self.tell_tail(n, pipe, FromSegd::TailOpened { start: shown.start }, Bytes::new());
-                self.segd(n).tails.insert(pipe, TailServe { segment, next: from, until, placed: false });
+                let tail = TailServe { segment, next: from, until, placed: false, waits: false };
+                self.segd(n).tails.insert(pipe, tail);
                 self.pump_tail(n, pipe);
             }
             Err(error) => self.end_tail(n, pipe, FromSegd::Error { error }),
@@ -89,8 +92,19 @@ impl World {
         }
     }
 
+    /// The next step of a slow reader is due.
+    pub(super) fn step_tail(&mut self, n: u8, pipe: PipeId) {
+        if let Some(tail) = self.segd(n).tails.get_mut(&pipe) {
+            tail.waits = false;
+            self.pump_tail(n, pipe);
+        }
+    }
+
     fn pump_tail(&mut self, n: u8, pipe: PipeId) {
         while let Some(mut tail) = self.segd(n).tails.get(&pipe).copied() {
+            if tail.waits && self.serving(n, tail.segment, tail.next).is_ok() {
+                return;
+            }
             let shown = match self.serving(n, tail.segment, tail.next) {
                 Ok(shown) => shown,
                 Err(error) => return self.end_tail(n, pipe, FromSegd::Error { error }),
@@ -114,6 +128,11 @@ impl World {
                 tail.next = Some(through);
                 self.segd(n).tails.insert(pipe, tail);
                 self.tell_tail(n, pipe, FromSegd::Records { next: through }, payload);
+                if self.plan.load.tail_step_us > 0 {
+                    tail.waits = true;
+                    self.segd(n).tails.insert(pipe, tail);
+                    return self.at(self.now + self.plan.load.tail_step_us, Proc::Segd(n), What::TailStep { pipe });
+                }
                 continue;
             }
             if tail.until.is_some_and(|until| next >= until) {

@@ -1,6 +1,7 @@
 //! The moment of an ack: the record is durable on A of its segment's replicas' disks (R1, I2), looked up on the disks.
 
 use crate::world::World;
+use seam_wire::meta::SegmentState;
 use seam_wire::topic::AckMode;
 use seam_wire::{Offset, SegmentId};
 
@@ -30,7 +31,11 @@ impl World {
         let mut id = Some(segment);
         while let Some(view) = id.and_then(|id| self.metad.meta.segment(id)) {
             let held = holders(view.spec.id, &view.spec.replicas);
-            if held >= usize::from(view.spec.ack_quorum) {
+            // Of what a recovery found, under A = R, fewer copies may be left; none of those disks is lost then.
+            let quorum = usize::from(view.spec.ack_quorum);
+            let recovered = view.recovery.is_some() && matches!(view.state, SegmentState::Sealed { .. });
+            let wanted = if recovered { quorum.min(view.spec.recovery_quorum()) } else { quorum };
+            if held >= wanted {
                 return;
             }
             best = best.max(Some(held));

@@ -24,6 +24,10 @@ impl Decided {
         self.starts(decision.next, decision.end);
     }
 
+    pub fn starting_at(&self, at: Offset) -> impl Iterator<Item = SegmentId> + '_ {
+        self.starts.iter().filter(move |(_, start)| **start == at).map(|(id, _)| *id)
+    }
+
     pub fn recorded(&mut self, items: &[MetaItem]) {
         for item in items {
             let MetaItem::Segment(view) = item else { continue };

@@ -86,6 +86,11 @@ impl Oracle {
         self.decided.ends(segment, decision);
     }
 
+    /// Segments known to start here.
+    pub fn starting_at(&self, at: Offset) -> impl Iterator<Item = SegmentId> + '_ {
+        self.decided.starting_at(at)
+    }
+
     pub fn recorded(&mut self, items: &[MetaItem]) {
         self.decided.recorded(items);
     }
