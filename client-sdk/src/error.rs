@@ -64,7 +64,8 @@ impl Error {
 
 /// Why a consumer cannot go on. Broken connections and restarts are not among them: those it survives by itself.
 ///
-/// [`ConsumeError::Trimmed`] alone is no end: it says what the reader missed, and the consumer goes on after it.
+/// [`ConsumeError::Trimmed`] and [`ConsumeError::Lost`] are no end: they say what the reader missed, and the consumer goes on
+/// after it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConsumeError {
     /// Retention deleted the records `[from, start)` of this range before they were read. Told once; the next record of the
@@ -73,6 +74,14 @@ pub enum ConsumeError {
         "range {range}: retention deleted offsets {from} to {start} before they were read; reading goes on at {start}"
     )]
     Trimmed { range: u32, from: Offset, start: Offset },
+    /// A gap entry: an operator gave up what `[from, next)` may have held of this range, because nobody could tell any more.
+    /// Records above `from` that were read before are not in the log now. Told once; the next record is that at `next`, or
+    /// above.
+    #[error(
+        "range {range}: an operator gave up what offsets {from} to {next} may have held, which no replica could tell any more; \
+         reading goes on at {next}"
+    )]
+    Lost { range: u32, from: Offset, next: Offset },
     #[error("topic {topic:?}: {detail}")]
     UnknownTopic { topic: String, detail: String },
     #[error("topic {topic:?} has no range {range}: {detail}")]
@@ -101,6 +110,6 @@ pub enum ConsumeError {
 impl ConsumeError {
     /// Whether the consumer goes on after this error: something was missed, and nothing is broken.
     pub fn is_passing(&self) -> bool {
-        matches!(self, ConsumeError::Trimmed { .. })
+        matches!(self, ConsumeError::Trimmed { .. } | ConsumeError::Lost { .. })
     }
 }

@@ -22,8 +22,8 @@ mod query;
 mod record;
 
 pub use admin::{
-    Admin, AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery, SegmentInfo,
-    Status, TopicInfo,
+    AcceptedLoss, Admin, AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery,
+    SegmentInfo, Status, TopicInfo,
 };
 pub use client::{Client, Offsets};
 pub use client_core::SendError;

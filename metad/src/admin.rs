@@ -11,7 +11,7 @@ use seam_grpc::admin_server::Admin;
 use seam_transport::Role;
 use seam_transport::grpc::require_role;
 use seam_wire::meta::TopicView;
-use seam_wire::{NodeId, TopicId};
+use seam_wire::{NodeId, SegmentId, TopicId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tonic::{Request, Response, Status};
@@ -58,6 +58,7 @@ impl AdminService {
             | Answer::Deleted
             | Answer::Drained
             | Answer::Rolling(_)
+            | Answer::LossAccepted { .. }
             | Answer::Heartbeat { .. }
             | Answer::Registered { .. }
             | Answer::Report { .. }) => Ok(answer),
@@ -67,7 +68,7 @@ impl AdminService {
     fn show(&self, id: TopicId) -> Result<Response<rpc::TopicInfo>, Status> {
         let view = self.engine.view();
         let topic = view.meta().topic(id).ok_or_else(|| Status::internal(format!("{id} is gone: this is a bug")))?;
-        Ok(Response::new(topic_info(view.meta(), &topic)))
+        Ok(Response::new(topic_info(&view, &topic)))
     }
 
     async fn topic_change(&self, request: AdminInput) -> Result<Response<rpc::TopicInfo>, Status> {
@@ -116,7 +117,7 @@ impl Admin for AdminService {
     ) -> Result<Response<rpc::ListTopicsResponse>, Status> {
         let rpc::ListTopicsRequest {} = self.admit(request)?;
         self.read(|view| {
-            let topics = view.meta().topics().map(|topic| topic_info(view.meta(), &topic)).collect();
+            let topics = view.meta().topics().map(|topic| topic_info(&view, &topic)).collect();
             Ok(rpc::ListTopicsResponse { topics })
         })
         .await
@@ -127,7 +128,7 @@ impl Admin for AdminService {
         request: Request<rpc::DescribeTopicRequest>,
     ) -> Result<Response<rpc::TopicInfo>, Status> {
         let rpc::DescribeTopicRequest { name } = self.admit(request)?;
-        self.read(|view| Ok(topic_info(view.meta(), &find(&view, &name)?))).await
+        self.read(|view| Ok(topic_info(&view, &find(&view, &name)?))).await
     }
 
     async fn list_nodes(
@@ -163,6 +164,24 @@ impl Admin for AdminService {
         let rpc::DrainNodeRequest { node_id, drain } = self.admit(request)?;
         match self.change(AdminInput::DrainNode { node: NodeId(node_id), drain }).await? {
             Answer::Drained => Ok(Response::new(rpc::DrainNodeResponse {})),
+            answer => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn accept_loss(
+        &self,
+        request: Request<rpc::AcceptLossRequest>,
+    ) -> Result<Response<rpc::AcceptLossResponse>, Status> {
+        let rpc::AcceptLossRequest { name, range_index, segment } = self.admit(request)?;
+        let (topic, segment) = (name.clone(), SegmentId(segment));
+        match self.change(AdminInput::AcceptLoss { name, range_index, segment }).await? {
+            Answer::LossAccepted { epoch, candidate } => {
+                tracing::warn!(
+                    topic, range_index, %segment, %epoch, %candidate,
+                    "an operator gave up what no replica that answers holds of this segment"
+                );
+                Ok(Response::new(rpc::AcceptLossResponse { epoch: epoch.0, candidate: candidate.0 }))
+            }
             answer => Err(unexpected(&answer)),
         }
     }

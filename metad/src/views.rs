@@ -1,5 +1,6 @@
 //! State in the words of the admin service, and settings out of them.
 
+use crate::engine::View;
 use metad_core::{Meta, NodeReport, RecoveryCause, RecoveryStats, RollRecord, TopicPatch};
 use seam_grpc as rpc;
 use seam_wire::SegmentId;
@@ -8,7 +9,8 @@ use seam_wire::report::{Announcement, MarkBasis, RollCause};
 use seam_wire::topic::{AckMode, Anticipation, Placement, TopicConfig};
 
 /// A topic with its chains and candidates.
-pub fn topic_info(meta: &Meta, topic: &TopicView) -> rpc::TopicInfo {
+pub fn topic_info(view: &View<'_>, topic: &TopicView) -> rpc::TopicInfo {
+    let meta = view.meta();
     let ranges = topic.ranges.iter().filter_map(|id| meta.range(*id)).map(|range| {
         let candidates = meta.candidates(range.id);
         let ids = meta.chain(range.id).chain(candidates);
@@ -18,6 +20,7 @@ pub fn topic_info(meta: &Meta, topic: &TopicView) -> rpc::TopicInfo {
             segments: ids.filter_map(|id| segment_info(meta, id)).collect(),
             start: range.start.0,
             sealed_bytes: range.sealed_bytes,
+            stuck: view.driver().stuck(view.now, meta, range.id).unwrap_or_default(),
         }
     });
     rpc::TopicInfo {
@@ -54,6 +57,7 @@ fn segment_info(meta: &Meta, id: SegmentId) -> Option<rpc::SegmentInfo> {
             epoch: recovery.epoch.0,
             agent: recovery.agent.0,
             candidate: recovery.candidate.0,
+            loss_accepted: recovery.loss_accepted,
         }),
         bytes: kept.bytes,
         sealed_at_ms: kept.sealed_at_ms,

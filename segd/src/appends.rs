@@ -68,7 +68,7 @@ pub async fn serve(segment: SegmentId, send: SendStream, mut reader: FrameReader
 }
 
 fn check(payload: &[u8]) -> Result<batch::BatchHeader, WireError> {
-    let header = batch::BatchHeader::parse(payload)?;
+    let header = batch::BatchHeader::parse(payload)?.with_records()?;
     if header.length as usize != payload.len() {
         return Err(WireError::refused(seam_wire::ErrorCode::BadBatch, "an append carries exactly one batch"));
     }

@@ -1,6 +1,6 @@
 //! What can be typed: the commands, their flags and their help. No behaviour.
 
-use crate::cmd::{consume, group, nodes, produce, roll, topic};
+use crate::cmd::{consume, group, nodes, produce, range, roll, topic};
 use crate::dev;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -53,6 +53,9 @@ pub enum Command {
     Group(group::GroupCommand),
     /// Move a topic's write head to a new segment now, or explain how it moved.
     Roll(roll::Roll),
+    /// Give up what no replica of a stuck range can tell of.
+    #[command(subcommand)]
+    Range(range::RangeCommand),
     /// List the segd nodes: state, failure domain, load, free space.
     Nodes(nodes::Nodes),
     /// Run a cluster of real processes on this machine.

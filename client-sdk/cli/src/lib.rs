@@ -36,6 +36,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Consume(consume) => consume.run(global, &mut out).await,
         Command::Group(group) => group.run(global, &mut out).await,
         Command::Roll(roll) => roll.run(global, &mut out).await,
+        Command::Range(range) => range.run(global, &mut out).await,
         Command::Nodes(nodes) => nodes.run(global, &mut out).await,
         Command::Dev(dev) => dev::run(dev, &mut out).await,
         Command::DevRelay(relay) => dev::run_relay(&relay).await,

@@ -102,6 +102,7 @@ fn range(info: rpc::RangeInfo) -> RangeInfo {
         index: info.index,
         start: info.start,
         sealed_bytes: info.sealed_bytes,
+        stuck: Some(info.stuck).filter(|why| !why.is_empty()),
         segments: info.segments.into_iter().map(segment).collect(),
     }
 }
@@ -109,8 +110,12 @@ fn range(info: rpc::RangeInfo) -> RangeInfo {
 fn segment(info: rpc::SegmentInfo) -> SegmentInfo {
     let rpc::SegmentInfo { id, state, start, end, next, prior, replicas, .. } = info;
     let rpc::SegmentInfo { ack_quorum, attempt, recovery, bytes, sealed_at_ms, .. } = info;
-    let recovery =
-        recovery.map(|rpc::RecoveryInfo { epoch, agent, candidate }| RecoveryInfo { epoch, agent, candidate });
+    let recovery = recovery.map(|rpc::RecoveryInfo { epoch, agent, candidate, loss_accepted }| RecoveryInfo {
+        epoch,
+        agent,
+        candidate,
+        loss_accepted,
+    });
     SegmentInfo { id, state, start, end, next, prior, replicas, ack_quorum, attempt, recovery, bytes, sealed_at_ms }
 }
 

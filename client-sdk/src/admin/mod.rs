@@ -4,8 +4,8 @@ mod convert;
 mod types;
 
 pub use types::{
-    AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery, SegmentInfo, Status,
-    TopicInfo,
+    AcceptedLoss, AlterTopic, NodeInfo, RangeInfo, RecoveryInfo, RollAnnouncement, RollRecord, RollRecovery,
+    SegmentInfo, Status, TopicInfo,
 };
 
 use crate::client::Client;
@@ -118,6 +118,17 @@ impl Admin {
         let request = rpc::RollTopicRequest { name: name.to_owned(), range_index: range };
         let answer = self.meta().roll_topic(request).await;
         Ok(answer.map_err(|error| failed(format!("roll topic {name:?}"), error))?.rolling)
+    }
+
+    /// Gives up what no replica that answers holds of `segment`, the head of the range: the range goes on with a new segment,
+    /// behind a gap entry that readers are told of. Cannot be undone. Errors: `UnknownTopic`, `UnknownRange`; the segment is not
+    /// the head; an answer may still decide its end ([`RangeInfo::stuck`] is `None`).
+    pub async fn accept_loss(&self, name: &str, range: u32, segment: u64) -> Result<AcceptedLoss, Error> {
+        let request = rpc::AcceptLossRequest { name: name.to_owned(), range_index: range, segment };
+        let answer = self.meta().accept_loss(request).await;
+        let answer =
+            answer.map_err(|error| failed(format!("accept the loss of segment {segment} of {name:?}"), error))?;
+        Ok(AcceptedLoss { epoch: answer.epoch, candidate: answer.candidate })
     }
 
     /// Takes a node out of placement (`drain`), or back in.

@@ -33,6 +33,8 @@ pub struct RangeInfo {
     pub start: u64,
     /// Bytes of the sealed segments that are kept.
     pub sealed_bytes: u64,
+    /// Why nothing can be written: no answer can decide the end of its head. Names the replicas and what to do.
+    pub stuck: Option<String>,
     pub segments: Vec<SegmentInfo>,
 }
 
@@ -67,6 +69,17 @@ pub struct RecoveryInfo {
     /// Node id of the agent.
     pub agent: u32,
     /// The segment that follows, unless a seal entry names another.
+    pub candidate: u64,
+    /// An operator gave up what no replica that answers holds.
+    pub loss_accepted: bool,
+}
+
+/// What became of an accepted loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedLoss {
+    /// Of the recovery that fixes the end by those replicas that answer.
+    pub epoch: u64,
+    /// The segment that follows, behind a gap entry.
     pub candidate: u64,
 }
 

@@ -84,15 +84,16 @@ impl Stream for BatchConsumer {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = ready!(self.tails.poll_next(cx));
         Poll::Ready(next.map(|chunk| {
-            let (range, Chunk { first, next, bytes, records: _ }) = chunk?;
+            let (range, Chunk { first, next, bytes, .. }) = chunk?;
             Ok(ConsumedBatch { range, first, next, bytes })
         }))
     }
 }
 
 /// Reads a topic record by record: each exactly once and, within a range, in order. It survives broken connections and
-/// goes on after the last record it delivered. An error ends it, but for [`ConsumeError::Trimmed`]: that says, once, which
-/// records retention deleted before this reader got to them, and the next record is the first one there is.
+/// goes on after the last record it delivered. An error ends it, but for [`ConsumeError::Trimmed`], which says, once, which
+/// records retention deleted before this reader got to them, and [`ConsumeError::Lost`], which says what an operator gave up; the
+/// next record is the first one there is.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -34,6 +34,8 @@ pub(crate) struct Chunk {
     pub bytes: Bytes,
     /// Decoded, all of the batch, if the consumer wants it so.
     pub records: Option<Vec<Record>>,
+    /// A gap entry, of these offsets.
+    lost: Option<(Offset, Offset)>,
 }
 
 impl Chunk {
@@ -83,6 +85,11 @@ pub(crate) enum Step {
         from: Offset,
         start: Offset,
     },
+    /// An operator gave up these offsets; the tail goes on behind them.
+    Lost {
+        from: Offset,
+        next: Offset,
+    },
     Finished,
     Failed(TailFailure),
 }
@@ -118,6 +125,9 @@ impl RangeTail {
                     TailEffect::AskEnd => self.ask_end().await,
                     TailEffect::Deliver { first, next } => {
                         let chunk = self.chunk.take().expect("the machine delivers the batch it was asked about");
+                        if let Some((from, next)) = chunk.lost {
+                            return Step::Lost { from, next };
+                        }
                         if let Some((trace, from)) = self.source.as_mut().and_then(|source| source.first.take()) {
                             let name = "consumer.first_delivery";
                             Traced { name, parent: &trace, from, to: Instant::now() }.record(&[("offset", &first)]);
@@ -298,13 +308,14 @@ async fn open(
 /// Checks a batch as far as it is to be handed on: its checksum, or every record.
 fn examine(bytes: Bytes, decode: bool) -> Result<Chunk, BatchError> {
     let header = BatchHeader::parse(&bytes)?;
-    let records = if decode {
+    let (first, next) = (header.base_offset, header.next_offset());
+    let records = if decode && header.gap.is_none() {
         Some(batch::records(&bytes)?)
     } else {
         batch::verify_crc(&bytes)?;
         None
     };
-    Ok(Chunk { first: header.base_offset, next: header.next_offset(), bytes, records })
+    Ok(Chunk { first, next, bytes, records, lost: header.gap.map(|_| (first, next)) })
 }
 
 /// The batches of a payload, which must end at `next`.

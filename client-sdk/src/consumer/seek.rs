@@ -48,25 +48,47 @@ impl Source {
         }
     }
 
-    /// The batch that holds `at`, and what of it begins there.
-    async fn batch(&self, range: u32, at: Offset) -> Result<(BatchHeader, std::vec::IntoIter<Record>), WireError> {
+    /// The batch that holds `at`, below `end`. A gap entry has no time: it is taken together with the batch behind it.
+    async fn batch(&self, range: u32, at: Offset, end: Offset) -> Result<Probe, WireError> {
         // The first batch is all that is wanted; the tail is dropped with what came behind it.
-        match self.tail(range, TailFrom::Offset(at), true).next(true).await {
-            Step::Chunk(chunk) => {
-                let header = BatchHeader::parse(&chunk.bytes).expect("it was decoded");
-                Ok((header, chunk.into_records()))
-            }
-            Step::Trimmed { from, start } => {
-                let detail = format!("the log starts at {start} now, above {from}");
-                Err(WireError::refused(ErrorCode::Trimmed { start }, detail))
-            }
-            Step::Finished => Err(WireError::retry(ErrorCode::Internal, "a tail that follows came to an end")),
-            Step::Failed(TailFailure::Refused(error)) => Err(error),
-            Step::Failed(failure @ (TailFailure::Hole { .. } | TailFailure::Damaged { .. })) => {
-                Err(WireError::refused(ErrorCode::Internal, format!("{failure:?}")))
+        let mut tail = self.tail(range, TailFrom::Offset(at), true);
+        let mut gap = None;
+        loop {
+            match tail.next(true).await {
+                Step::Chunk(chunk) => {
+                    let header = BatchHeader::parse(&chunk.bytes).expect("it was decoded");
+                    let base = gap.unwrap_or(header.base_offset);
+                    let (next, max_timestamp_ms) = (header.next_offset(), header.max_timestamp_ms);
+                    return Ok(Probe { base, next, max_timestamp_ms, records: chunk.into_records() });
+                }
+                Step::Lost { from, next } if next >= end => {
+                    let (base, records) = (gap.unwrap_or(from), Vec::new().into_iter());
+                    return Ok(Probe { base, next, max_timestamp_ms: i64::MAX, records });
+                }
+                Step::Lost { from, .. } => gap = gap.or(Some(from)),
+                Step::Trimmed { from, start } => {
+                    let detail = format!("the log starts at {start} now, above {from}");
+                    return Err(WireError::refused(ErrorCode::Trimmed { start }, detail));
+                }
+                Step::Finished => {
+                    return Err(WireError::retry(ErrorCode::Internal, "a tail that follows came to an end"));
+                }
+                Step::Failed(TailFailure::Refused(error)) => return Err(error),
+                Step::Failed(failure @ (TailFailure::Hole { .. } | TailFailure::Damaged { .. })) => {
+                    return Err(WireError::refused(ErrorCode::Internal, format!("{failure:?}")));
+                }
             }
         }
     }
+}
+
+/// What was found at an offset.
+struct Probe {
+    base: Offset,
+    next: Offset,
+    max_timestamp_ms: i64,
+    /// What of it begins at or above the offset.
+    records: std::vec::IntoIter<Record>,
 }
 
 /// As a tail takes it: only a moment has to be searched for.
@@ -121,19 +143,19 @@ async fn search_in(
             match seek.step() {
                 SeekStep::Found(at) => break at,
                 SeekStep::Read(at) => {
-                    let (header, _) = source.batch(range, at).await?;
-                    seek.saw(header.base_offset, header.next_offset(), header.max_timestamp_ms);
+                    let probe = source.batch(range, at, end).await?;
+                    seek.saw(probe.base, probe.next, probe.max_timestamp_ms);
                 }
             }
         };
         if found >= end {
             return Ok(found);
         }
-        let (header, mut records) = source.batch(range, found).await?;
-        match records.find(|record| record.timestamp_ms >= moment_ms) {
+        let mut probe = source.batch(range, found, end).await?;
+        match probe.records.find(|record| record.timestamp_ms >= moment_ms) {
             Some(record) => return Ok(record.offset),
             // What is late in this batch lies below where reading may begin.
-            None => low = header.next_offset(),
+            None => low = probe.next,
         }
     }
 }

@@ -141,6 +141,10 @@ impl Tails {
                     self.go_on(tail.expect("a trim was told by a tail"));
                     return Poll::Ready(Some(Err(ConsumeError::Trimmed { range, from, start })));
                 }
+                Step::Lost { from, next } => {
+                    self.go_on(tail.expect("a loss was told by a tail"));
+                    return Poll::Ready(Some(Err(ConsumeError::Lost { range, from, next })));
+                }
                 Step::Finished => {}
                 Step::Failed(failure) => {
                     // Half a topic is no topic: the others end too.

@@ -5,7 +5,7 @@ use super::log;
 use crate::client::{Client, Offsets};
 use crate::consumer::tails::Tails;
 use crate::consumer::{Consumer, ReadFrom, resolve};
-use crate::error::Error;
+use crate::error::{ConsumeError, Error};
 use crate::record::Record;
 use client_core::group::entry::{Entry, MemberId};
 use client_core::group::replay::{Folded, Replay};
@@ -279,6 +279,12 @@ impl Reading {
     async fn step(&mut self, deadline: Instant) -> Result<(Vec<Folded>, Offset), GroupAdminError> {
         let record = match timeout_at(deadline, self.reader.next()).await {
             Ok(Some(Ok(record))) => record,
+            Ok(Some(Err(ConsumeError::Lost { from, next, .. }))) => {
+                if !self.replay.skip(from, next) {
+                    return Err(self.broken(format!("what lay above offset {from} was given up meanwhile; try again")));
+                }
+                return Ok((Vec::new(), next));
+            }
             Ok(Some(Err(error))) => return Err(self.broken(error.to_string())),
             Ok(None) => return Err(self.broken("its log came to an end".to_owned())),
             Err(_) => {

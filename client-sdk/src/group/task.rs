@@ -115,6 +115,9 @@ impl Session<'_> {
                         self.input(Input::Record { offset: record.offset, value });
                     }
                     Some(Err(ConsumeError::OffsetOutOfRange { .. } | ConsumeError::Trimmed { .. })) => return self.begin_again("went on without it"),
+                    Some(Err(ConsumeError::Lost { from, next, .. })) => if !self.member.skip(from, next) {
+                        return self.begin_again("lost what this member had read of it");
+                    },
                     Some(Err(ConsumeError::UnknownTopic { .. })) => return self.unknown_log().await,
                     Some(Err(error)) => self.task.fail(format!("its log cannot be read: {error}")),
                     None => self.task.fail("its log came to an end".to_owned()),

@@ -477,7 +477,14 @@ impl MetadDouble {
             ack_quorum: 2,
             ..Default::default()
         };
-        let range = rpc::RangeInfo { id: 7, index: 0, start: 4, sealed_bytes: 0, segments: vec![segment] };
+        let range = rpc::RangeInfo {
+            id: 7,
+            index: 0,
+            start: 4,
+            sealed_bytes: 0,
+            stuck: String::new(),
+            segments: vec![segment],
+        };
         rpc::TopicInfo { id: 1, name, config: Some(config), ranges: vec![range] }
     }
 }
@@ -546,6 +553,13 @@ impl Admin for MetadDouble {
         &self,
         _: Request<rpc::DeleteTopicRequest>,
     ) -> Result<Response<rpc::DeleteTopicResponse>, Status> {
+        not_here()
+    }
+
+    async fn accept_loss(
+        &self,
+        _: Request<rpc::AcceptLossRequest>,
+    ) -> Result<Response<rpc::AcceptLossResponse>, Status> {
         not_here()
     }
 

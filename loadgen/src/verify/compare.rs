@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn topic(segments: Vec<SegmentInfo>) -> TopicInfo {
-        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, segments }];
+        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, stuck: None, segments }];
         TopicInfo { id: 1, name: "events".to_owned(), config: TopicConfig::default(), ranges }
     }
 

@@ -136,7 +136,7 @@ impl Observed for Synthetic {
             start = roll.boundary;
         }
         segments.push(segment(topics[topic].segment, start, None));
-        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, segments }];
+        let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, stuck: None, segments }];
         Ok(TopicInfo { id: 1, name: topic.to_owned(), config: TopicConfig::default(), ranges })
     }
 

@@ -45,7 +45,8 @@ pub enum Command {
     AskRelease { segment: SegmentId },
     /// The binder (this node in this life) will never choose the candidate.
     Released { segment: SegmentId, node: NodeId, incarnation: Incarnation },
-    /// Appoint an agent in epoch `expected_epoch + 1`, with its own candidate on `replicas`.
+    /// Appoint an agent in epoch `expected_epoch + 1`, with its own candidate on `replicas`. `loss_accepted`: an operator gave up
+    /// what no replica that answers holds; the agent need not hold one itself.
     Recover {
         segment: SegmentId,
         agent: NodeId,
@@ -53,6 +54,7 @@ pub enum Command {
         expected_epoch: Epoch,
         replicas: Vec<NodeId>,
         trace: Option<TraceContext>,
+        loss_accepted: bool,
     },
     /// The segment's end and next, for ever. In chain order; the first one wins.
     /// `bytes`: of its batches, as its primary or the agent counts them. `sealed_at_ms`: the proposing leader's wall clock,
@@ -153,6 +155,8 @@ pub enum Refusal {
     EndBelowStart { segment: SegmentId, start: Offset, end: Offset },
     #[error("{segment} is in {current}, not in {given}")]
     WrongEpoch { segment: SegmentId, current: Epoch, given: Epoch },
+    #[error("an operator accepted the loss of what nobody can tell of {segment}: that is not taken back")]
+    LossAccepted { segment: SegmentId },
     #[error("{agent} holds no replica of {segment}")]
     NotAReplica { segment: SegmentId, agent: NodeId },
     #[error("the release of {segment} was not asked for")]
@@ -195,6 +199,7 @@ impl Refusal {
             | WrongBinder { .. }
             | EndBelowStart { .. }
             | WrongEpoch { .. }
+            | LossAccepted { .. }
             | NotAReplica { .. }
             | NotAsked { .. } => false,
         }

@@ -482,7 +482,10 @@ fn the_first_trace_of_a_roll_holds_and_a_recovery_has_its_own() {
         unreachable!("it is one")
     };
     let trace = trace(9);
-    ok(&mut meta, &Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace });
+    ok(
+        &mut meta,
+        &Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace, loss_accepted: false },
+    );
     assert_eq!(view(&meta, 1).trace, trace);
 }
 

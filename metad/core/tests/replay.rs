@@ -124,6 +124,7 @@ fn command(meta: &Meta, d: Dice) -> Command {
                 expected_epoch: epoch,
                 replicas: replicas(d[4], count),
                 trace: trace(d[5]),
+                loss_accepted: d[3] % 4 == 3,
             }
         }
         15..=16 => {

@@ -106,6 +106,8 @@ impl MetaClient {
         admin.roll_topic(rpc::RollTopicRequest) -> rpc::RollTopicResponse;
         /// Takes a node out of placement, or puts it back.
         admin.drain_node(rpc::DrainNodeRequest) -> rpc::DrainNodeResponse;
+        /// Gives up what nobody can tell of a range's head.
+        admin.accept_loss(rpc::AcceptLossRequest) -> rpc::AcceptLossResponse;
         /// The rolls of a topic.
         admin.roll_history(rpc::RollHistoryRequest) -> rpc::RollHistoryResponse;
         /// The state of the member that answers: the leader where one is known.

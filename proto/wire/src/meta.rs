@@ -16,6 +16,8 @@ pub enum Binder {
     Primary,
     /// One recovery epoch of the prior segment.
     Recovery(Epoch),
+    /// One recovery epoch of the prior segment, behind a gap entry: an operator accepted the loss of what nobody could tell of.
+    Loss(Epoch),
 }
 
 /// What `Prepare` fixed for ever: identity, place and quorum of a segment.
@@ -80,10 +82,20 @@ pub struct Recovery {
     pub agent: NodeId,
     /// The agent's life when it was appointed: its right ends with it.
     pub agent_incarnation: Incarnation,
-    /// The agent's own candidate, with `binder == Recovery(epoch)`.
+    /// The agent's own candidate.
     pub candidate: SegmentId,
     /// The start of the recovered segment, where metad knows it (it is in the chain).
     pub start: Offset,
+    /// An operator accepted the loss of what no reachable replica holds: the agent decides by those that answer. Its candidate
+    /// has `binder == Loss(epoch)`.
+    pub loss_accepted: bool,
+}
+
+impl Recovery {
+    /// Who may begin the candidate.
+    pub fn binder(&self) -> Binder {
+        if self.loss_accepted { Binder::Loss(self.epoch) } else { Binder::Recovery(self.epoch) }
+    }
 }
 
 /// A segment as metad sees it.
@@ -103,6 +115,33 @@ pub struct SegmentView {
     pub roll_reason: Option<RollReason>,
     /// The trace of the roll, or of the latest recovery, that ends this segment; its successors take theirs from here.
     pub trace: Option<TraceContext>,
+}
+
+impl SegmentView {
+    /// It was decided, or is to be, by an accepted loss: metad's word may differ from what its own nodes had decided.
+    pub fn lost(&self) -> bool {
+        let recovery = self.recovery.as_ref().filter(|recovery| recovery.loss_accepted);
+        recovery.is_some_and(|recovery| match self.state {
+            SegmentState::Sealed { next, .. } | SegmentState::Trimmed { next, .. } => next == recovery.candidate,
+            SegmentState::Planned
+            | SegmentState::Ready { .. }
+            | SegmentState::Open { .. }
+            | SegmentState::Reclaiming
+            | SegmentState::Reclaimed => false,
+        })
+    }
+
+    /// Where it starts, if that is decided.
+    pub fn start(&self) -> Option<Offset> {
+        match self.state {
+            SegmentState::Open { start } | SegmentState::Sealed { start, .. } | SegmentState::Trimmed { start, .. } => {
+                Some(start)
+            }
+            SegmentState::Planned | SegmentState::Ready { .. } | SegmentState::Reclaiming | SegmentState::Reclaimed => {
+                None
+            }
+        }
+    }
 }
 
 /// Why metad asks a primary to roll.

@@ -252,9 +252,11 @@ pub enum Peer {
     },
 
     // -- recovery: an agent and N's replicas. The frame's segment is N.
-    /// Promise `epoch` durably, then answer. Repeated until `Promised` or `Fenced`.
+    /// Promise `epoch` durably, then answer. Repeated until `Promised` or `Fenced`. With `loss_accepted`, a replica that does
+    /// not know where its tail ends answers with what it has.
     Fence {
         epoch: Epoch,
+        loss_accepted: bool,
     },
     Promised {
         epoch: Epoch,

@@ -30,6 +30,9 @@ pub enum Report {
     Reclaimed { segment: SegmentId, node: NodeId },
     /// A segment cannot make progress: its quorum is out of reach, or its prior stays undecided past `gate_patience`.
     Stalled { segment: SegmentId },
+    /// The agent of this epoch can get no end fixed: too many replicas said that they cannot answer, `mute`, for those that
+    /// are left to make a recovery quorum. It goes on asking.
+    Undecidable { segment: SegmentId, epoch: Epoch, mute: Vec<NodeId> },
     /// The agent fixed the end in its epoch.
     Recovered { segment: SegmentId, epoch: Epoch, end: Offset, next: SegmentId, stats: AgentStats },
 }

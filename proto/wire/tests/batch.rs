@@ -7,8 +7,9 @@ use bytes::Bytes;
 use common::{BatchSpec, batch_spec, hex};
 use proptest::prelude::*;
 use seam_wire::batch::{
-    BATCH_HEADER_LEN, BatchBuilder, BatchError, BatchHeader, BatchLimits, Compression, MAX_UNCOMPRESSED_BYTES, headers,
-    records, sequence_after, split, stamp_base_offset, stamp_producer, stamped, verify, verify_crc, verify_with,
+    BATCH_HEADER_LEN, BatchBuilder, BatchError, BatchHeader, BatchLimits, Compression, GAP_LEN, LOSS_GAP,
+    MAX_UNCOMPRESSED_BYTES, gap, headers, records, sequence_after, split, stamp_base_offset, stamp_producer, stamped,
+    verify, verify_crc, verify_with,
 };
 use seam_wire::{ErrorCode, Offset, ProducerId, WireError};
 
@@ -57,6 +58,7 @@ fn reads_the_bytes_another_implementation_writes() {
             max_timestamp_ms: 1_700_000_000_005,
             producer: Some(PRODUCER),
             record_count: 3,
+            gap: None,
         }
     );
     assert_eq!(header.next_offset(), Offset(3));
@@ -219,5 +221,25 @@ proptest! {
         let parts: Vec<Bytes> = split(joined).collect::<Result<_, _>>().unwrap();
         prop_assert!(parts.iter().all(|part| range.contains(&part.as_ptr())), "no copy");
         prop_assert_eq!(parts, batches);
+    }
+}
+
+#[test]
+fn a_gap_entry_takes_offsets_and_holds_nothing() {
+    let entry = gap(Offset(7), LOSS_GAP).unwrap();
+    assert_eq!(entry.len(), GAP_LEN);
+    let header = BatchHeader::parse(&entry).unwrap();
+    assert_eq!((header.base_offset, header.record_count, header.gap), (Offset(7), 0, Some(LOSS_GAP)));
+    assert_eq!((header.next_offset(), header.producer), (Offset(7 + LOSS_GAP), None));
+    verify_crc(&entry).unwrap();
+    // Whoever expects records, as the door does, refuses it.
+    assert_eq!(verify(&entry, 1 << 20), Err(BatchError::Attributes(0x20)));
+    assert_eq!(records(&entry), Err(BatchError::Attributes(0x20)));
+    assert!(matches!(gap(Offset(0), 0), Err(BatchError::Gap { .. })));
+    assert!(matches!(gap(Offset(1 << 62), 1 << 62), Err(BatchError::Gap { .. })));
+    for at in 17..entry.len() {
+        let mut damaged = entry.to_vec();
+        damaged[at] ^= 1;
+        assert!(verify_crc(&damaged).is_err(), "byte {at}");
     }
 }

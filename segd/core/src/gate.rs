@@ -64,6 +64,11 @@ impl Gate {
         }
     }
 
+    /// metad's word after an accepted loss: it stands above what N's replicas said.
+    pub fn overruled(&mut self, decision: Decision) {
+        self.state = if decision.next == self.me { GateState::Open } else { GateState::Elsewhere(decision) };
+    }
+
     /// metad's committed decision on N.
     pub fn decided(&mut self, decision: Decision) {
         let state = if decision.next == self.me { GateState::Open } else { GateState::Elsewhere(decision) };

@@ -181,6 +181,12 @@ impl Primary {
         self.check_gate();
     }
 
+    /// As [`Primary::prior_decided`], by an accepted loss: what this segment was begun with may be overruled.
+    pub fn prior_lost(&mut self, decision: Decision) {
+        self.gate.overruled(decision);
+        self.check_gate();
+    }
+
     fn check_gate(&mut self) {
         match self.gate.state() {
             GateState::Shut | GateState::Open => {}
@@ -198,6 +204,13 @@ impl Primary {
         let known = self.quorum.committed().unwrap_or_default();
         let safe = if self.recovered >= self.needed { decision.end } else { decision.end.min(known) };
         safe.min(self.assigned)
+    }
+
+    /// As [`Primary::settle`], by an accepted loss: it stands for no number of copies.
+    pub fn settle_lost(&mut self, decision: Decision) -> Offset {
+        self.phase = Phase::Over;
+        let known = self.quorum.committed().unwrap_or_default();
+        decision.end.min(known).min(self.assigned)
     }
 
     /// Its rights are over: fenced, recovered by another, or reclaimed.
@@ -346,6 +359,19 @@ mod tests {
         primary.begin(Some(SegmentId(1)), Binder::Primary, Offset(3)).expect("its binder");
         primary.assign(2);
         assert_eq!(primary.settle(Decision { end: Offset(4), next: SegmentId(8) }), Offset(4));
+    }
+
+    #[test]
+    fn an_accepted_loss_overrules_an_open_gate_and_acks_only_what_a_hold() {
+        let mut primary = ready();
+        primary.begin(Some(SegmentId(1)), Binder::Primary, Offset(3)).expect("its binder");
+        primary.prior_decided(Decision { end: Offset(3), next: SegmentId(2) });
+        primary.assign(2);
+        primary.stored(NodeId(1), Offset(5), false);
+        let by_loss = Decision { end: Offset(4), next: SegmentId(8) };
+        assert_eq!(primary.settle_lost(by_loss), Offset::default(), "one copy is no quorum");
+        primary.prior_lost(Decision { end: Offset(2), next: SegmentId(9) });
+        assert_eq!(primary.phase(), Phase::Over);
     }
 
     #[test]

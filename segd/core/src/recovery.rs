@@ -9,6 +9,9 @@ use seam_wire::msg::{Decision, ReplicaTail};
 use seam_wire::{Epoch, NodeId, Offset, SegmentId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Rounds for which an agent waits on, before an accepted loss is carried out without those that say nothing.
+const LOSS_ROUNDS: u8 = 8;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Agent {
     segment: SegmentId,
@@ -24,6 +27,9 @@ pub struct Agent {
     mute: BTreeSet<NodeId>,
     /// Those that said nothing yet are not waited for any more.
     given_up: bool,
+    /// `None`: only a recovery quorum fixes the end. Else an operator accepted the loss of what nobody can tell of: those that
+    /// answer will do, once the others were asked so many rounds more.
+    loss_rounds: Option<u8>,
     /// What each replica holds by now, copies included.
     holds: BTreeMap<NodeId, Offset>,
     decision: Option<Decision>,
@@ -43,9 +49,15 @@ impl Agent {
             answers: BTreeMap::new(),
             mute: BTreeSet::new(),
             given_up: false,
+            loss_rounds: None,
             holds: BTreeMap::new(),
             decision: None,
         }
+    }
+
+    /// An operator accepted the loss of what no replica that answers holds.
+    pub fn accepting_loss(self) -> Self {
+        Agent { loss_rounds: Some(LOSS_ROUNDS), ..self }
     }
 
     /// A replica promised this epoch durably, and holds `tail`. `Some` when the end became fixed by this answer.
@@ -57,7 +69,14 @@ impl Agent {
         self.mute.remove(&node);
         self.answers.insert(node, tail);
         self.holds(node, end);
-        if self.decision.is_some() || self.answers.len() < self.quorum {
+        self.fix()
+    }
+
+    /// Fixes the end, if it can be and is not yet.
+    fn fix(&mut self) -> Option<Decision> {
+        let all_said = self.answers.len() + self.mute.len() == self.replicas;
+        let by_loss = self.loss_rounds.is_some() && (self.given_up || all_said);
+        if self.decision.is_some() || (self.answers.len() < self.quorum && !by_loss) {
             return None;
         }
         let seal = self.answers.values().find_map(|tail| tail.seal);
@@ -69,16 +88,28 @@ impl Agent {
         self.decision
     }
 
-    /// A replica says that it cannot answer.
-    pub fn cannot_answer(&mut self, node: NodeId) {
+    /// A replica says that it cannot answer. `Some` when the end became fixed by this.
+    pub fn cannot_answer(&mut self, node: NodeId) -> Option<Decision> {
         if !self.has_answered(node) {
             self.mute.insert(node);
         }
+        self.fix()
     }
 
-    /// Enough was waited for replicas that say nothing: what can be reached must do.
-    pub fn give_up_on_silent(&mut self) {
-        self.given_up = true;
+    /// A round was waited for replicas that say nothing: what can be reached must do. With an accepted loss, which cannot be
+    /// mended, it takes some rounds more. `Some` when the end became fixed by this.
+    pub fn give_up_on_silent(&mut self) -> Option<Decision> {
+        match &mut self.loss_rounds {
+            Some(left) if *left > 0 => *left -= 1,
+            Some(_) | None => self.given_up = true,
+        }
+        self.fix()
+    }
+
+    /// The replicas that cannot answer, if they are too many for an end ever to be fixed.
+    pub fn undecidable(&self) -> Option<Vec<NodeId>> {
+        let hopeless = self.decision.is_none() && self.replicas - self.mute.len() < self.quorum;
+        (hopeless && self.loss_rounds.is_none()).then(|| self.mute.iter().copied().collect())
     }
 
     /// Whether giving up makes a difference: only where fewer answers fix the end than copies make it safe.
@@ -119,6 +150,7 @@ impl Agent {
         } else {
             self.quorum.max(self.ack_quorum.min(reachable))
         };
+        let wanted = if self.loss_rounds.is_some() { wanted.min(self.answers.len()) } else { wanted };
         (full >= wanted).then_some(decision)
     }
 
@@ -213,6 +245,33 @@ mod tests {
         agent.promised(NodeId(1), ReplicaTail { start: None, durable_end: Offset(0), seal: None });
         let decision = agent.promised(NodeId(2), ReplicaTail { start: None, durable_end: Offset(0), seal: None });
         assert_eq!(decision.map(|d| d.end), Some(Offset(5)));
+        assert_eq!(agent.safe(), decision);
+    }
+
+    #[test]
+    fn an_end_that_nobody_can_tell_is_fixed_by_an_accepted_loss_only() {
+        let mut alone = agent(3, 2);
+        alone.cannot_answer(NodeId(1));
+        assert_eq!(alone.undecidable(), None, "two may answer yet");
+        alone.cannot_answer(NodeId(3));
+        assert_eq!(alone.undecidable(), Some(vec![NodeId(1), NodeId(3)]));
+        assert_eq!(alone.promised(NodeId(2), tail(8, None)), None);
+        (0..100).for_each(|_| assert_eq!(alone.give_up_on_silent(), None, "one of three is no quorum"));
+
+        let mut accepted = agent(3, 2).accepting_loss();
+        accepted.cannot_answer(NodeId(1));
+        assert_eq!(accepted.promised(NodeId(2), tail(8, None)), None, "the third may answer yet");
+        let decision = accepted.cannot_answer(NodeId(3));
+        assert_eq!(decision, Some(Decision { end: Offset(8), next: SegmentId(9) }));
+        assert_eq!((accepted.safe(), accepted.undecidable()), (decision, None));
+    }
+
+    #[test]
+    fn an_accepted_loss_waits_for_the_silent_and_then_goes_on_without_them() {
+        let mut agent = agent(1, 1).accepting_loss();
+        (0..LOSS_ROUNDS).for_each(|_| assert_eq!(agent.give_up_on_silent(), None));
+        let decision = agent.give_up_on_silent();
+        assert_eq!(decision, Some(Decision { end: Offset(5), next: SegmentId(9) }), "nothing of it is left");
         assert_eq!(agent.safe(), decision);
     }
 

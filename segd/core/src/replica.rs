@@ -182,6 +182,12 @@ impl Replica {
         Some(raise)
     }
 
+    /// As [`Replica::fence`], where an operator accepted the loss of what nobody can tell of: what is here is all there is.
+    pub fn fence_accepting_loss(&mut self, epoch: Epoch, agent: NodeId) -> Option<Raise> {
+        self.tail_known = true;
+        self.fence(epoch, agent)
+    }
+
     /// The promise of `epoch` is durable, and so is every write handed to the journal before it. Whom to tell, and what.
     pub fn promised(&mut self, epoch: Epoch) -> Option<(NodeId, ReplicaTail)> {
         self.fence.persisted(epoch);
@@ -219,6 +225,12 @@ impl Replica {
         }
         self.decision = Some(decision);
         true
+    }
+
+    /// metad's word after an accepted loss stands above what this segment's own nodes had decided. True if it is news.
+    pub fn overrule(&mut self, decision: Decision) -> bool {
+        self.tail_known = true;
+        self.decision.replace(decision) != Some(decision)
     }
 
     pub fn decision(&self) -> Option<Decision> {
@@ -351,6 +363,28 @@ mod tests {
         empty.decide(Decision { end: Offset(12), next: SegmentId(2) });
         empty.decided_bounds(Offset(12), Offset(12));
         assert_eq!(empty.complete(), Some((Offset(12), Offset(12))));
+    }
+
+    #[test]
+    fn an_accepted_loss_makes_an_unknown_tail_answer_and_overrules_what_was_decided_here() {
+        let state = RestoredState {
+            start: Some(Offset(10)),
+            durable_end: Offset(12),
+            seal: None,
+            promised: Epoch(0),
+            decision: None,
+            tail_known: false,
+        };
+        let mut replica = Replica::restored(SegmentId(1), state);
+        assert_eq!(replica.fence(Epoch(1), NodeId(3)), None);
+        assert_eq!(replica.fence_accepting_loss(Epoch(1), NodeId(3)), Some(Raise::Persist));
+        assert_eq!(replica.promised(Epoch(1)).expect("answers").1.durable_end, Offset(12));
+
+        let mut zombie = Replica::restored(SegmentId(1), RestoredState { tail_known: true, ..state });
+        assert!(zombie.decide(Decision { end: Offset(12), next: SegmentId(2) }));
+        let by_loss = Decision { end: Offset(11), next: SegmentId(9) };
+        assert!(zombie.overrule(by_loss) && !zombie.overrule(by_loss));
+        assert_eq!(zombie.complete(), Some((Offset(10), Offset(11))));
     }
 
     #[test]

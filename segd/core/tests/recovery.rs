@@ -2,123 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod rig;
+
 use bytes::Bytes;
-use seam_wire::batch::{BatchBuilder, Compression, stamped};
-use seam_wire::meta::{
-    Binder, MetaItem, MetaUpdate, NodeState, NodeView, Recovery, SegmentSpec, SegmentState, SegmentView,
-};
+use rig::*;
+use seam_wire::meta::{Binder, Recovery, SegmentState};
 use seam_wire::msg::{Pace, Peer, ReplicaTail};
 use seam_wire::table::TableSnapshot;
-use seam_wire::topic::TopicConfig;
-use seam_wire::{Epoch, Incarnation, NodeId, Offset, RangeId, SegmentId, Tick, TopicId};
-use segd_core::io::{Effect, Input, Token};
-use segd_core::node::{Node, RestoredReplica, Settings};
+use seam_wire::{Epoch, NodeId, Offset};
+use segd_core::node::RestoredReplica;
 use segd_core::replica::RestoredState;
 use segd_core::table::ProducerTable;
-
-const ME: NodeId = NodeId(2);
-const LIFE: Incarnation = Incarnation(7);
-const N: SegmentId = SegmentId(1);
-const M: SegmentId = SegmentId(2);
-const START: Offset = Offset(10);
-const END: Offset = Offset(14);
-
-fn spec(id: SegmentId, prior: Option<SegmentId>, replicas: [u32; 3], binder: Binder) -> SegmentSpec {
-    SegmentSpec {
-        id,
-        topic: TopicId(1),
-        range: RangeId(1),
-        prior,
-        attempt: 1,
-        replicas: replicas.map(NodeId).to_vec(),
-        ack_quorum: 2,
-        binder,
-        config: TopicConfig::default(),
-    }
-}
-
-fn view(spec: SegmentSpec, state: SegmentState) -> SegmentView {
-    let primary_incarnation = Some(Incarnation(u64::from(spec.primary().0)));
-    SegmentView {
-        spec,
-        state,
-        primary_incarnation,
-        recovery: None,
-        release_asked: false,
-        roll_requested: 0,
-        roll_reason: None,
-        trace: None,
-    }
-}
-
-fn nodes() -> Vec<MetaItem> {
-    let node = |id: u32| {
-        MetaItem::Node(NodeView {
-            id: NodeId(id),
-            name: format!("segd-{id}"),
-            addr: String::new(),
-            domain: String::new(),
-            incarnation: Incarnation(u64::from(id)),
-            state: NodeState::Live,
-        })
-    };
-    (1..=4).map(node).collect()
-}
-
-struct Rig {
-    node: Node,
-    out: Vec<Effect>,
-    version: u64,
-}
-
-impl Rig {
-    fn new(restored: Vec<RestoredReplica>) -> Rig {
-        Rig {
-            node: Node::new(ME, LIFE, Settings::default(), Some(SegmentId(0)), restored),
-            out: Vec::new(),
-            version: 0,
-        }
-    }
-
-    fn take(&mut self, input: Input) {
-        self.node.handle(Tick(1), input, &mut self.out);
-        self.node.assert_invariants();
-    }
-
-    fn views(&mut self, views: Vec<SegmentView>) {
-        self.version += 1;
-        let items = nodes().into_iter().chain(views.into_iter().map(MetaItem::Segment)).collect();
-        self.take(Input::Meta(MetaUpdate { version: self.version, reset: self.version == 1, items }));
-    }
-
-    fn hear(&mut self, from: u32, segment: SegmentId, msg: Peer, payload: Bytes) {
-        self.take(Input::Peer { from: NodeId(from), segment, msg, payload, trace: None });
-    }
-
-    /// The last thing given to the journal, which has not said yet that it is durable.
-    fn last_token(&self) -> Token {
-        let token = |effect: &Effect| if let Effect::Persist { token, .. } = effect { Some(*token) } else { None };
-        self.out.iter().rev().find_map(token).unwrap()
-    }
-
-    fn durable(&mut self) {
-        let token = self.last_token();
-        self.take(Input::Persisted { token });
-    }
-
-    fn sent(&self, wanted: impl Fn(NodeId, &Peer) -> bool) -> usize {
-        let fits = |effect: &&Effect| matches!(effect, Effect::Send { to, msg, .. } if wanted(*to, msg));
-        self.out.iter().filter(fits).count()
-    }
-}
-
-fn records() -> Bytes {
-    let mut builder = BatchBuilder::new(Compression::None, None);
-    for n in START.0..END.0 {
-        builder.push(1, None, Some(&n.to_be_bytes()), &[]).unwrap();
-    }
-    stamped(builder.build().unwrap(), START).unwrap()
-}
 
 /// An agent whose own replica lacks records asked for the same ones at every word it heard, for as long as its disk took.
 #[test]
@@ -140,7 +34,8 @@ fn what_is_on_its_way_to_the_agents_disk_is_not_fetched_again() {
     let mut rig = Rig::new(vec![restored]);
     let mut open = view(spec(N, None, [1, 2, 3], Binder::Root), SegmentState::Open { start: START });
     let epoch = Epoch(1);
-    open.recovery = Some(Recovery { epoch, agent: ME, agent_incarnation: LIFE, candidate: M, start: START });
+    open.recovery =
+        Some(Recovery { epoch, agent: ME, agent_incarnation: LIFE, candidate: M, start: START, loss_accepted: false });
     rig.views(vec![open]);
     rig.durable();
     let fetches = |rig: &Rig| rig.sent(|to, msg| to == NodeId(3) && matches!(msg, Peer::RecoveryFetch { .. }));

@@ -124,7 +124,8 @@ fn an_open_that_comes_before_the_assignment_is_answered_with_it() {
 fn a_node_out_of_service_wants_no_wake_up() {
     let mut node = Node::new(ME, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new());
     tell(&mut node, 1, vec![topic(false), view(SegmentState::Planned)]);
-    let (from, msg, payload) = (NodeId(1), Peer::Fence { epoch: seam_wire::Epoch(1) }, Bytes::new());
+    let (from, msg, payload) =
+        (NodeId(1), Peer::Fence { epoch: seam_wire::Epoch(1), loss_accepted: false }, Bytes::new());
     let mut out = Vec::new();
     node.handle(Tick(2), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
     let open = SegmentState::Open { start: Offset(0) };
@@ -142,6 +143,7 @@ fn recovered_by_me(state: SegmentState) -> MetaItem {
         agent_incarnation: Incarnation(1),
         candidate: SegmentId(2),
         start: Offset(0),
+        loss_accepted: false,
     });
     MetaItem::Segment(SegmentView { recovery, ..view })
 }
@@ -152,7 +154,8 @@ fn recovered_by_me(state: SegmentState) -> MetaItem {
 fn v7_a_lost_disk_opens_no_candidate_that_the_old_one_may_have_held() {
     let ready = SegmentState::Ready { open_on: vec![NodeId(1), ME] };
     let fence = |node: &mut Node| {
-        let (from, msg, payload) = (NodeId(1), Peer::Fence { epoch: seam_wire::Epoch(1) }, Bytes::new());
+        let (from, msg, payload) =
+            (NodeId(1), Peer::Fence { epoch: seam_wire::Epoch(1), loss_accepted: false }, Bytes::new());
         let mut out = Vec::new();
         node.handle(Tick(9), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
         out

@@ -109,8 +109,15 @@ impl Metad {
                 let replicas = layout.spec(candidate).replicas;
                 let expected_epoch = Epoch(epoch.0 - 1);
                 let (agent, agent_incarnation, trace) = (node, LIFE, None);
-                let recover =
-                    Command::Recover { segment: N, agent, agent_incarnation, expected_epoch, replicas, trace };
+                let recover = Command::Recover {
+                    segment: N,
+                    agent,
+                    agent_incarnation,
+                    expected_epoch,
+                    replicas,
+                    trace,
+                    loss_accepted: false,
+                };
                 let outcome = meta.apply(&recover).outcome;
                 assert_eq!(outcome, Outcome::Appointed { epoch, candidate }, "an undecided segment gets its agent");
                 must(meta, ready(layout, candidate));
@@ -220,7 +227,7 @@ fn may_choose(layout: &Layout, next: SegmentId, by: RollBy, current: Epoch) -> b
     match (by, layout.spec(next).binder) {
         (RollBy::Planned, Binder::Primary) => true,
         (RollBy::Recovery(epoch), Binder::Primary) => epoch <= current,
-        (RollBy::Recovery(epoch), Binder::Recovery(of)) => epoch == of && epoch <= current,
-        (RollBy::Planned, Binder::Recovery(_)) | (_, Binder::Root) => false,
+        (RollBy::Recovery(epoch), Binder::Recovery(of) | Binder::Loss(of)) => epoch == of && epoch <= current,
+        (RollBy::Planned, Binder::Recovery(_) | Binder::Loss(_)) | (_, Binder::Root) => false,
     }
 }

@@ -6,6 +6,7 @@ pub mod group;
 pub mod nodes;
 mod place;
 pub mod produce;
+pub mod range;
 mod record_view;
 pub mod roll;
 pub mod topic;

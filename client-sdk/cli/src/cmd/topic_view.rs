@@ -44,6 +44,9 @@ pub fn describe(topic: &TopicInfo, out: &mut Out) -> Result<()> {
         out.line("")?;
         let kept = units::bytes(range.sealed_bytes);
         out.line(format!("range {}, from offset {}, {kept} in sealed segments", range.index, range.start))?;
+        if let Some(why) = &range.stuck {
+            out.line(format!("  STUCK: {why} (`seam range accept-loss {} --range {}`)", topic.name, range.index))?;
+        }
         let rows: Vec<_> = range.segments.iter().map(segment_row).collect();
         out.table(&["  SEGMENT", "STATE", "START", "END", "RECORDS", "BYTES", "REPLICAS, PRIMARY FIRST"], &rows)?;
     }
@@ -146,7 +149,14 @@ mod tests {
             id: 1,
             name: "events".into(),
             config: TopicConfig { anticipation: Anticipation::AtOpen, ..TopicConfig::default() },
-            ranges: vec![RangeInfo { id: 2, index: 0, start: 0, sealed_bytes: 900, segments: vec![sealed] }],
+            ranges: vec![RangeInfo {
+                id: 2,
+                index: 0,
+                start: 0,
+                sealed_bytes: 900,
+                stuck: None,
+                segments: vec![sealed],
+            }],
         };
         let json = serde_json::to_value(&topic).expect("JSON");
         assert_eq!(json["config"]["anticipation"], anticipation(Anticipation::AtOpen));

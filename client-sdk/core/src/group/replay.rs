@@ -60,6 +60,17 @@ impl Replay {
         Ok(self.group.get_or_insert_with(Group::default))
     }
 
+    /// An operator gave up what `[from, next)` of the log may have held. What was folded stands, and all who read the log agree
+    /// on it. False: what is folded here is not in the log any more, so begin anew.
+    #[must_use]
+    pub fn skip(&mut self, from: Offset, next: Offset) -> bool {
+        self.held.clear();
+        if self.group.is_none() && from == Offset(0) {
+            self.group = Some(Group::default());
+        }
+        self.group.as_mut().is_none_or(|group| group.skip(from, next))
+    }
+
     /// Takes the next record of the log. What is folded by it comes back: several entries where it is the base, none while
     /// there is no base yet.
     pub fn take(&mut self, offset: Offset, value: Option<&[u8]>) -> Result<Vec<Folded>, ReplayError> {

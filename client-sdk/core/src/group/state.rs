@@ -102,6 +102,16 @@ impl Group {
         (self.records_since_snapshot, self.bytes_since_snapshot)
     }
 
+    /// Goes on at `next` where the log has a gap entry at `from`. False, and nothing changes: the group was folded beyond it.
+    #[must_use]
+    pub fn skip(&mut self, from: Offset, next: Offset) -> bool {
+        let fits = self.next == from;
+        if fits {
+            self.next = next;
+        }
+        fits
+    }
+
     /// Folds the next record of the log, `bytes` long; `None`: it is no entry. `offset` must be [`Group::next`].
     pub fn fold(&mut self, offset: Offset, bytes: usize, entry: Option<&Entry>) -> Outcome {
         assert_eq!(offset, self.next, "a group's log is folded without a hole");

@@ -25,6 +25,10 @@ impl Driver {
             Admin::AlterTopic { name, patch } => alter_topic(meta, &name, patch),
             Admin::DeleteTopic { name } => find(meta, &name).map(|t| Command::DeleteTopic { topic: t.id }),
             Admin::DrainNode { node, drain } => drain_node(meta, node, drain),
+            Admin::AcceptLoss { name, range_index, segment } => {
+                let head = head(meta, &name, range_index);
+                head.and_then(|head| self.accept_loss(now, meta, head, segment))
+            }
             Admin::RollTopic { name, range_index } => match heads(meta, &name, range_index) {
                 Ok(heads) => return self.roll_heads(now, meta, heads, reply, out),
                 Err(error) => Err(error),
@@ -89,6 +93,11 @@ fn drain_node(meta: &Meta, id: NodeId, drain: bool) -> Result<Command, WireError
     let incarnation = meta.node(id).ok_or_else(unknown)?.incarnation;
     let state = if drain { NodeState::Draining } else { NodeState::Live };
     Ok(Command::SetNodeState { id, incarnation, state })
+}
+
+/// The open segment of one range.
+fn head(meta: &Meta, name: &str, range_index: u32) -> Result<SegmentId, WireError> {
+    heads(meta, name, Some(range_index)).map(|heads| heads[0])
 }
 
 /// The open segments of a topic, or of one range of it.

@@ -100,6 +100,9 @@ fn admin_answer(command: &Command, outcome: &Outcome) -> Answer {
         (Command::AlterTopic { topic, .. }, _) => Answer::Topic(*topic),
         (Command::DeleteTopic { .. }, _) => Answer::Deleted,
         (Command::SetNodeState { .. }, _) => Answer::Drained,
+        (Command::Recover { .. }, Outcome::Appointed { epoch, candidate }) => {
+            Answer::LossAccepted { epoch: *epoch, candidate: *candidate }
+        }
         (
             Command::RegisterNode { .. }
             | Command::CreateTopic { .. }
@@ -155,6 +158,7 @@ fn wire_error(why: &Refusal) -> WireError {
         | WrongBinder { .. }
         | EndBelowStart { .. }
         | WrongEpoch { .. }
+        | LossAccepted { .. }
         | NotAReplica { .. }
         | NotAsked { .. }
         | WrongNonce { .. } => ErrorCode::InvalidArgument,

@@ -5,7 +5,7 @@ use crate::tick::Tick;
 use seam_wire::error::WireError;
 use seam_wire::report::Report;
 use seam_wire::topic::{Anticipation, Placement, TopicConfig};
-use seam_wire::{Incarnation, NodeId, SegmentId, TopicId, TraceContext};
+use seam_wire::{Epoch, Incarnation, NodeId, SegmentId, TopicId, TraceContext};
 
 /// A caller who waits for an answer; the shell draws it, unique among those unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +68,13 @@ pub enum Admin {
     DrainNode {
         node: NodeId,
         drain: bool,
+    },
+    /// What no replica that answers holds of this open segment, the head of the range, is given up. Refused while an answer
+    /// may still decide its end.
+    AcceptLoss {
+        name: String,
+        range_index: u32,
+        segment: SegmentId,
     },
 }
 
@@ -154,6 +161,11 @@ pub enum Answer {
     Drained,
     /// The head segments that were asked to roll.
     Rolling(Vec<SegmentId>),
+    /// The loss is accepted: this agent fixes the end by those that answer, and this candidate follows behind a gap entry.
+    LossAccepted {
+        epoch: Epoch,
+        candidate: SegmentId,
+    },
     /// It did not happen, or may have, as the error says.
     Failed(WireError),
 }

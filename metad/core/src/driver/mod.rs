@@ -14,6 +14,7 @@
 //! | `reports` | what nodes say, turned into commands |
 //! | `range` | successors: wanted, prepared, timed out, released |
 //! | `recovery` | agents: appointed, paced, appointed again |
+//! | `loss` | ends that no answer can decide, and the operator's way out |
 //! | `retention` | which sealed segments are too many or too old |
 //! | `admin` | operators' requests |
 //! | `answers` | outcomes, turned into answers |
@@ -23,6 +24,7 @@ mod admin;
 mod answers;
 mod io;
 mod liveness;
+mod loss;
 mod nodes;
 mod pending;
 mod range;
@@ -78,6 +80,8 @@ pub struct Driver {
     /// Complaints about open segments: when the last one came.
     stalled: BTreeMap<SegmentId, Tick>,
     recoveries: BTreeMap<SegmentId, Appointed>,
+    /// Replicas that told the latest agent that they cannot answer, where they are too many.
+    mute: BTreeMap<SegmentId, Vec<NodeId>>,
     /// How long the record of the roll into this segment took, microseconds. A measurement can wait for the next commit
     /// that is due anyway: at once, it would compete with the successor's first records for the disk.
     recorded: BTreeMap<SegmentId, u64>,

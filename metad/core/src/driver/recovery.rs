@@ -70,33 +70,49 @@ impl Driver {
             self.paced.insert(segment.range);
             return Ensured::Waiting("other recoveries run first".to_owned());
         }
-        let reachable: Vec<NodeId> =
-            segment.replicas.iter().copied().filter(|n| self.is_reachable(now, meta, *n)).collect();
-        let needed = segment.recovery_quorum();
-        if reachable.len() < needed {
-            return Ensured::Waiting(format!(
-                "recovery of {id} needs {needed} of {:?}, reachable are {reachable:?}",
-                segment.replicas
-            ));
-        }
-        let Some(agent) = choose_agent(segment, &reachable) else {
-            return Ensured::Waiting(format!("no replica of {id} is reachable"));
-        };
-        let agent_incarnation = match meta.nodes.get(&agent) {
-            Some(node) => node.view.incarnation,
-            None => return Ensured::Waiting(format!("{agent} is not registered")),
-        };
-        match self.place_successor(now, meta, config_of(meta, segment), &segment.replicas, &[]) {
-            Ok(replicas) => {
-                let expected_epoch = segment.epoch();
-                let trace = None;
-                let command =
-                    Command::Recover { segment: id, agent, agent_incarnation, expected_epoch, replicas, trace };
+        // An accepted loss is not taken back.
+        let loss_accepted = segment.recovery.as_ref().is_some_and(|recovery| recovery.loss_accepted);
+        match self.appointment(now, meta, id, loss_accepted) {
+            Ok(command) => {
                 self.propose(now, command, out);
                 Ensured::Proposed
             }
-            Err(no_place) => Ensured::Waiting(no_place.to_string()),
+            Err(why) => Ensured::Waiting(why),
         }
+    }
+
+    /// The next agent with its candidate. Errors: why there can be none now.
+    pub(super) fn appointment(
+        &self,
+        now: Tick,
+        meta: &Meta,
+        id: SegmentId,
+        loss_accepted: bool,
+    ) -> Result<Command, String> {
+        let segment = meta.known(id);
+        let reachable: Vec<NodeId> =
+            segment.replicas.iter().copied().filter(|n| self.is_reachable(now, meta, *n)).collect();
+        let needed = segment.recovery_quorum();
+        if reachable.len() < needed && !loss_accepted {
+            let of = &segment.replicas;
+            return Err(format!("recovery of {id} needs {needed} of {of:?}, reachable are {reachable:?}"));
+        }
+        let replicas = self
+            .place_successor(now, meta, config_of(meta, segment), &segment.replicas, &[])
+            .map_err(|no_place| no_place.to_string())?;
+        // With a loss accepted and no replica in reach, anybody can say that there is nothing.
+        let agent = choose_agent(segment, &reachable).or(replicas.first().copied());
+        let agent = agent.ok_or_else(|| format!("no replica of {id} is reachable"))?;
+        let node = meta.nodes.get(&agent).ok_or_else(|| format!("{agent} is not registered"))?;
+        Ok(Command::Recover {
+            segment: id,
+            agent,
+            agent_incarnation: node.view.incarnation,
+            expected_epoch: segment.epoch(),
+            replicas,
+            trace: None,
+            loss_accepted,
+        })
     }
 
     /// The agent's process lives, and so does that of its candidate's primary.
@@ -127,6 +143,7 @@ impl Driver {
     pub(super) fn end_recovery(&mut self, id: SegmentId) {
         self.stalled.remove(&id);
         self.suspects.remove(&id);
+        self.mute.remove(&id);
         if self.recoveries.remove(&id).is_some() {
             self.dirty.append(&mut self.paced);
         }

@@ -141,6 +141,12 @@ impl Driver {
                 Verdict::Propose(Command::ConfirmReclaimed { segment: id, node })
             }
             Report::Stalled { .. } => self.stalled(now, meta, node, id, out),
+            Report::Undecidable { epoch, mute, .. } => {
+                if segment.recovery.as_ref().is_some_and(|r| (r.epoch, r.agent) == (epoch, node)) {
+                    self.mute.insert(id, mute);
+                }
+                Verdict::Done(String::new())
+            }
             Report::Recovered { epoch, end, next, stats: agent, .. } => {
                 let is_other = segment.recovery.as_ref().is_some_and(|r| r.epoch == epoch && r.agent != node);
                 if is_other {
@@ -275,6 +281,7 @@ fn segment_of(report: &Report) -> SegmentId {
         | Report::Released { segment }
         | Report::Reclaimed { segment, .. }
         | Report::Stalled { segment }
+        | Report::Undecidable { segment, .. }
         | Report::Recovered { segment, .. } => *segment,
     }
 }

@@ -105,14 +105,14 @@ impl Meta {
         let binder = match s.binder {
             Binder::Root => s.prior.is_none(),
             Binder::Primary => s.prior.is_some(),
-            Binder::Recovery(e) => s.prior.is_some_and(|p| {
+            Binder::Recovery(e) | Binder::Loss(e) => s.prior.is_some_and(|p| {
                 e > Epoch::PRIMARY && self.segments.get(&p).map_or(s.chosen, |prior| e <= prior.epoch())
             }),
         };
         hold(binder, "R13", "a candidate has one binder: metad, its prior's primary, or an appointed epoch", seen)?;
         let superseded = match (s.binder, s.prior) {
-            (Binder::Recovery(e), Some(prior)) => s.is_candidate() && e != self.known(prior).epoch(),
-            (Binder::Recovery(_) | Binder::Root | Binder::Primary, _) => false,
+            (Binder::Recovery(e) | Binder::Loss(e), Some(prior)) => s.is_candidate() && e != self.known(prior).epoch(),
+            (Binder::Recovery(_) | Binder::Loss(_) | Binder::Root | Binder::Primary, _) => false,
         };
         hold(!superseded, "R13", "a candidate of a superseded epoch is taken back", seen)?;
 

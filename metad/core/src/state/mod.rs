@@ -147,8 +147,9 @@ impl Meta {
             }
             Command::AskRelease { segment } => self.ask_release(*segment, ch),
             Command::Released { segment, node, incarnation } => self.released(*segment, *node, *incarnation, ch),
-            Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace } => {
-                self.recover(*segment, (*agent, *agent_incarnation), *expected_epoch, (replicas, *trace), ch)
+            Command::Recover { segment, agent, agent_incarnation, expected_epoch, replicas, trace, loss_accepted } => {
+                let how = (replicas.as_slice(), *trace, *loss_accepted);
+                self.recover(*segment, (*agent, *agent_incarnation), *expected_epoch, how, ch)
             }
             Command::CommitRoll { segment, end, next, by, stats, ready_us, recovery, bytes, sealed_at_ms } => {
                 let measured = (**stats, *ready_us, recovery.as_deref().copied());

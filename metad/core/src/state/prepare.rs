@@ -84,14 +84,14 @@ impl Meta {
         id: SegmentId,
         (agent, agent_incarnation): (NodeId, Incarnation),
         expected_epoch: Epoch,
-        (replicas, trace): (&[NodeId], Option<TraceContext>),
+        (replicas, trace, loss_accepted): (&[NodeId], Option<TraceContext>, bool),
         ch: &mut Changes,
     ) -> Result<Outcome, Refusal> {
         let segment = self.seg(id)?;
         let config = self.live_config(segment.range)?;
         if let Some(r) = &segment.recovery {
             let is_repeat = expected_epoch.0.checked_add(1) == Some(r.epoch.0)
-                && (r.agent, r.agent_incarnation) == (agent, agent_incarnation)
+                && (r.agent, r.agent_incarnation, r.loss_accepted) == (agent, agent_incarnation, loss_accepted)
                 && self.segments.get(&r.candidate).is_some_and(|c| c.replicas == replicas);
             if is_repeat {
                 return Ok(Outcome::Appointed { epoch: r.epoch, candidate: r.candidate });
@@ -108,7 +108,10 @@ impl Meta {
         if segment.epoch() != expected_epoch {
             return Err(Refusal::WrongEpoch { segment: id, current: segment.epoch(), given: expected_epoch });
         }
-        if !segment.replicas.contains(&agent) {
+        if segment.recovery.as_ref().is_some_and(|r| r.loss_accepted) && !loss_accepted {
+            return Err(Refusal::LossAccepted { segment: id });
+        }
+        if !loss_accepted && !segment.replicas.contains(&agent) {
             return Err(Refusal::NotAReplica { segment: id, agent });
         }
         self.check_life(agent, agent_incarnation)?;
@@ -117,8 +120,9 @@ impl Meta {
         let range = segment.range;
         let superseded: Vec<SegmentId> = segment.recovery.iter().map(|r| r.candidate).collect();
         self.reclaim_trees(superseded, ch);
-        let candidate = self.make_candidate(range, Some(id), replicas, Binder::Recovery(epoch), ch);
-        let recovery = Recovery { epoch, agent, agent_incarnation, candidate, start };
+        let binder = if loss_accepted { Binder::Loss(epoch) } else { Binder::Recovery(epoch) };
+        let candidate = self.make_candidate(range, Some(id), replicas, binder, ch);
+        let recovery = Recovery { epoch, agent, agent_incarnation, candidate, start, loss_accepted };
         let segment = self.known_mut(id);
         segment.recovery = Some(Box::new(recovery));
         segment.trace = trace;

@@ -131,8 +131,8 @@ fn check_binder(next: SegmentId, binder: Binder, by: RollBy, current: seam_wire:
     let fits = match (by, binder) {
         (RollBy::Planned, Binder::Primary) => true,
         (RollBy::Recovery(epoch), Binder::Primary) => epoch.0 >= 1 && epoch <= current,
-        (RollBy::Recovery(epoch), Binder::Recovery(of)) => epoch == of && epoch <= current,
-        (RollBy::Planned, Binder::Recovery(_)) | (_, Binder::Root) => false,
+        (RollBy::Recovery(epoch), Binder::Recovery(of) | Binder::Loss(of)) => epoch == of && epoch <= current,
+        (RollBy::Planned, Binder::Recovery(_) | Binder::Loss(_)) | (_, Binder::Root) => false,
     };
     if fits { Ok(()) } else { Err(Refusal::WrongBinder { next }) }
 }

@@ -5,7 +5,7 @@ use super::{Meta, Violation};
 use thiserror::Error;
 
 /// First byte of a snapshot. Raised when the layout changes.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// Why a snapshot was not taken.
 #[derive(Debug, Error)]

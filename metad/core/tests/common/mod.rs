@@ -58,6 +58,7 @@ pub fn recover(segment: u64, agent: u32, expected_epoch: u64, replicas: &[u32]) 
         expected_epoch: Epoch(expected_epoch),
         replicas: ns(replicas),
         trace: None,
+        loss_accepted: false,
     }
 }
 

@@ -46,6 +46,8 @@ pub enum BatchError {
     TooLarge { what: &'static str, actual: u64, limit: u64 },
     #[error("a batch needs at least one record")]
     Empty,
+    #[error("gap entry: {why}; it is damaged")]
+    Gap { why: &'static str },
 }
 
 impl BatchError {

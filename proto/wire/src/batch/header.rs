@@ -24,6 +24,8 @@ pub(super) const AT_BASE_SEQUENCE: usize = 53;
 pub(super) const AT_RECORD_COUNT: usize = 57;
 
 pub(super) const MAGIC: i8 = 2;
+/// A control batch. The one kind that is known here is the gap entry.
+pub(super) const GAP_BIT: u16 = 0x20;
 const COMPRESSION_BITS: u16 = 0b111;
 
 /// A parsed header.
@@ -36,14 +38,16 @@ pub struct BatchHeader {
     /// CRC-32C as stored; [`super::verify_crc`] checks it.
     pub crc: u32,
     pub compression: Compression,
-    /// Always `record_count - 1`.
+    /// Always `record_count - 1`; 0 of a gap entry.
     pub last_offset_delta: u32,
     pub base_timestamp_ms: i64,
     pub max_timestamp_ms: i64,
     /// Id, epoch and sequence of the first record; `None` for a producer without idempotence.
     pub producer: Option<(ProducerId, i16, i32)>,
-    /// At least 1.
+    /// At least 1; 0 of a gap entry.
     pub record_count: u32,
+    /// A gap entry: so many offsets from the base on were given up.
+    pub gap: Option<u64>,
 }
 
 impl BatchHeader {
@@ -58,9 +62,12 @@ impl BatchHeader {
             return Err(BatchError::Magic(magic));
         }
         let length = parse_length(bytes)?;
-        let (record_count, last_offset_delta) = parse_counts(bytes)?;
+        let gap = parse_gap(bytes, length)?;
+        let (record_count, last_offset_delta) = if gap.is_some() { (0, 0) } else { parse_counts(bytes)? };
+        let base_offset = check_offsets(i64::from_be_bytes(field(bytes, 0)), record_count)?;
+        gap.map_or(Ok(()), |span| super::gap::check(base_offset, span))?;
         Ok(BatchHeader {
-            base_offset: check_offsets(i64::from_be_bytes(field(bytes, 0)), record_count)?,
+            base_offset,
             length,
             crc: u32::from_be_bytes(field(bytes, AT_CRC)),
             compression: parse_attributes(bytes)?,
@@ -69,12 +76,18 @@ impl BatchHeader {
             max_timestamp_ms: i64::from_be_bytes(field(bytes, AT_MAX_TIMESTAMP)),
             producer: parse_producer(bytes)?,
             record_count,
+            gap,
         })
     }
 
-    /// The offset after the last record.
+    /// The offset after the last record, or after the gap.
     pub fn next_offset(&self) -> Offset {
-        self.base_offset.plus(u64::from(self.record_count))
+        self.base_offset.plus(self.gap.unwrap_or(u64::from(self.record_count)))
+    }
+
+    /// The batch is to hold records: a gap entry is refused as the control batch that it is.
+    pub fn with_records(self) -> Result<BatchHeader, BatchError> {
+        if self.gap.is_some() { Err(BatchError::Attributes(GAP_BIT)) } else { Ok(self) }
     }
 
     /// The sequence of the last record; `None` without a producer.
@@ -111,10 +124,19 @@ fn parse_attributes(bytes: &[u8]) -> Result<Compression, BatchError> {
     let attributes = u16::from_be_bytes(field(bytes, AT_ATTRIBUTES));
     let codec = u8::try_from(attributes & COMPRESSION_BITS).expect("three bits");
     let compression = Compression::from_codec(codec)?;
-    if attributes & !COMPRESSION_BITS != 0 {
+    if attributes & !COMPRESSION_BITS != 0 && attributes != GAP_BIT {
         return Err(BatchError::Attributes(attributes));
     }
     Ok(compression)
+}
+
+/// The span of a gap entry; `None`: it holds records, or says so.
+fn parse_gap(bytes: &[u8], length: u32) -> Result<Option<u64>, BatchError> {
+    if u16::from_be_bytes(field(bytes, AT_ATTRIBUTES)) != GAP_BIT {
+        return Ok(None);
+    }
+    let count = |at| i32::from_be_bytes(field(bytes, at));
+    super::gap::parse_span(bytes, length, (count(AT_RECORD_COUNT), count(AT_LAST_OFFSET_DELTA))).map(Some)
 }
 
 fn parse_counts(bytes: &[u8]) -> Result<(u32, u32), BatchError> {

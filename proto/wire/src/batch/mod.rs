@@ -10,7 +10,7 @@
 //! | 12 | leader epoch | i32 | outside the checksum; written -1, ignored when read |
 //! | 16 | magic | i8 | 2 |
 //! | 17 | crc | u32 | CRC-32C of everything from `attributes` to the end |
-//! | 21 | attributes | i16 | low 3 bits compression: 0 none, 3 LZ4 frame; every other bit must be 0 |
+//! | 21 | attributes | i16 | low 3 bits compression: 0 none, 3 LZ4 frame; every other bit must be 0, but for the gap entry's (`gap`) |
 //! | 23 | last offset delta | i32 | record count - 1 |
 //! | 27 | base timestamp | i64 | ms; of the first record |
 //! | 35 | max timestamp | i64 | ms; the largest of all records |
@@ -32,14 +32,15 @@
 //! | value length, value | -1: no value |
 //! | header count | then each header: key length, key (UTF-8), value length (-1 is read as empty), value |
 //!
-//! What we refuse that Kafka knows: gzip, snappy, zstd, transactions, control batches, log-append time, LZ4 frames with linked
-//! blocks. What is refused is refused by name.
+//! What we refuse that Kafka knows: gzip, snappy, zstd, transactions, control batches from clients, log-append time, LZ4 frames
+//! with linked blocks. What is refused is refused by name.
 //!
 //! [`verify`] is the check at the door (the router); [`BatchHeader::parse`] and [`verify_crc`] are for those behind it.
 
 mod builder;
 mod compress;
 mod error;
+mod gap;
 mod header;
 mod limits;
 mod reader;
@@ -50,6 +51,7 @@ mod varint;
 pub use builder::BatchBuilder;
 pub use compress::Compression;
 pub use error::BatchError;
+pub use gap::{GAP_LEN, LOSS_GAP, gap};
 pub use header::{BATCH_HEADER_LEN, BatchHeader, sequence_after};
 pub use limits::{
     BatchLimits, MAX_BATCH_BYTES, MAX_HEADERS_PER_BATCH, MAX_RECORD_BYTES, MAX_RECORDS_PER_BATCH,

@@ -75,9 +75,9 @@ fn check_crc(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
     if computed == header.crc { Ok(()) } else { Err(BatchError::Crc { stored: header.crc, computed }) }
 }
 
-/// Header, exact length, record count and checksum.
+/// Header, exact length, record count and checksum; no gap entry.
 fn check_whole(batch: &[u8], limits: &BatchLimits) -> Result<BatchHeader, BatchError> {
-    let header = BatchHeader::parse(batch)?;
+    let header = BatchHeader::parse(batch)?.with_records()?;
     let length = header.length as usize;
     if batch.len() > length {
         return Err(BatchError::TrailingBytes { length, extra: batch.len() - length });

@@ -45,6 +45,7 @@ pub fn recovered(mut view: SegmentView, candidate: u64) -> SegmentView {
         agent_incarnation: Incarnation(1),
         candidate: SegmentId(candidate),
         start: Offset(0),
+        loss_accepted: false,
     });
     view
 }

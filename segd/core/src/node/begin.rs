@@ -28,6 +28,9 @@ pub(super) struct BeginMessage {
     pub pace: Pace,
 }
 
+/// Rounds for which a successor behind an accepted loss asks for the producer table.
+const LOSS_TABLE_ROUNDS: u32 = 8;
+
 impl Node {
     pub(super) fn on_begin(
         &mut self,
@@ -82,6 +85,9 @@ impl Node {
         for node in opened {
             self.start_follower(now, segment, node, out);
         }
+        if self.gap_is_due(segment, start) {
+            self.write_gap(now, segment, out);
+        }
         self.take_held(now, segment, out);
         if self.writers.get(&segment).is_some_and(|writer| !writer.machine.gate().is_open()) {
             self.timers.set(TimerKey::Subscribe(segment), now.after_us(self.settings.begin_retry_us));
@@ -131,6 +137,16 @@ impl Node {
         }
     }
 
+    /// Nobody may have the table where a loss was accepted: after some rounds it begins without. What producers send again of
+    /// the segment that was given up is then written again.
+    fn begin_without_table(&mut self, now: Tick, segment: SegmentId, end: Offset, out: &mut Outbox) -> bool {
+        let Some(writer) = self.writers.get_mut(&segment) else { return false };
+        writer.table_asked += 1;
+        let by = (writer.spec.prior, writer.spec.binder);
+        let gives_up = matches!(by.1, Binder::Loss(_)) && writer.table_asked > LOSS_TABLE_ROUNDS;
+        gives_up && self.begin(now, segment, by, (end, ProducerTable::default(), Pace::default()), out)
+    }
+
     /// Asks whoever may hold the table at `end`: the replicas of the prior, and, where nothing was ever written between, of
     /// those before it. At the range's very beginning there is none to ask for.
     fn ask_for_table(&mut self, now: Tick, segment: SegmentId, end: Offset, out: &mut Outbox) {
@@ -138,6 +154,9 @@ impl Node {
             let by = self.writers.get(&segment).map(|writer| (writer.spec.prior, writer.spec.binder));
             let Some(by) = by else { return };
             self.begin(now, segment, by, (end, ProducerTable::default(), Pace::default()), out);
+            return;
+        }
+        if self.begin_without_table(now, segment, end, out) {
             return;
         }
         for prior in self.table_sources(segment, end) {

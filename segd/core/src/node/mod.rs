@@ -3,12 +3,13 @@
 //!
 //! Four verbs: `handle` decides and leaves effects in the outbox, `next_deadline` says when to come back, `load` says how
 //! busy it is, `assert_invariants` holds after every call. One file a concern: `views` (what metad says), `open` (replicas
-//! come to be), `forget` (and go), `write` (appends and acks), `replicate` (followers), `roll` (announce, switch, begin, gate), `recover`
+//! come to be), `forget` (and go), `gap` (what stands for an accepted loss), `write` (appends and acks), `replicate` (followers), `roll` (announce, switch, begin, gate), `recover`
 //! (the agent), `peers` (who said what), `reports` (to metad), `streams` (routers).
 
 mod begin;
 mod forget;
 mod found;
+mod gap;
 mod open;
 mod peers;
 mod persist;

@@ -54,7 +54,7 @@ impl Node {
             Peer::SubscribeSeal { watcher } => self.on_subscribe(from, segment, watcher, out),
             Peer::SealHeld { seal } => self.on_seal_held(now, from, segment, seal, out),
             Peer::Decided { decision } => self.decide_replica(segment, decision, out),
-            Peer::Fence { epoch } => self.on_fence(from, segment, epoch, out),
+            Peer::Fence { epoch, loss_accepted } => self.on_fence(from, segment, (epoch, loss_accepted), out),
             Peer::Promised { epoch, tail } => self.on_promised(now, from, segment, epoch, tail, out),
             Peer::CannotAnswer { epoch } => self.on_cannot_answer(now, from, segment, epoch, out),
             Peer::RecoveryFetch { epoch, from: at } => self.on_recovery_fetch(from, segment, epoch, at, out),

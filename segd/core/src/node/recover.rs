@@ -33,8 +33,11 @@ impl Node {
             return;
         }
         let machine = Agent::new(&view.spec, recovery.epoch, recovery.candidate, recovery.start);
+        let machine = if recovery.loss_accepted { machine.accepting_loss() } else { machine };
         let agent = AgentState {
             machine,
+            binder: recovery.binder(),
+            told_undecidable: false,
             spec: view.spec.clone(),
             fetching: false,
             reported: false,
@@ -52,7 +55,8 @@ impl Node {
     /// not waited for where others will do.
     pub(super) fn repeat_recovery(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         if let Some(agent) = self.agents.get_mut(&segment) {
-            agent.machine.give_up_on_silent();
+            let fixed = agent.machine.give_up_on_silent().is_some();
+            self.note_fixed(now, segment, fixed, out);
         }
         self.ask_replicas(now, segment, out);
     }
@@ -61,18 +65,24 @@ impl Node {
         let Some(agent) = self.agents.get_mut(&segment) else { return };
         agent.fetching = false;
         agent.sending.clear();
-        let epoch = agent.machine.epoch();
+        let (epoch, loss_accepted) = (agent.machine.epoch(), matches!(agent.binder, Binder::Loss(_)));
         let missing: Vec<NodeId> =
             agent.spec.replicas.iter().copied().filter(|node| !agent.machine.has_answered(*node)).collect();
         for node in missing {
-            self.tell(node, segment, Peer::Fence { epoch }, out);
+            self.tell(node, segment, Peer::Fence { epoch, loss_accepted }, out);
         }
         self.timers.set(TimerKey::Fence(segment), now.after_us(self.settings.ask_retry_us));
         self.drive_agent(now, segment, out);
     }
 
     /// An agent asks this node's replica for its promise.
-    pub(super) fn on_fence(&mut self, from: NodeId, segment: SegmentId, epoch: Epoch, out: &mut Outbox) {
+    pub(super) fn on_fence(
+        &mut self,
+        from: NodeId,
+        segment: SegmentId,
+        (epoch, loss_accepted): (Epoch, bool),
+        out: &mut Outbox,
+    ) {
         let Some(replica) = self.replicas.get_mut(&segment).filter(|replica| replica.header_durable) else {
             let answer = if traps::active(Trap::V7LostDiskVotes) {
                 Peer::Promised { epoch, tail: ReplicaTail { start: None, durable_end: Offset(0), seal: None } }
@@ -81,7 +91,12 @@ impl Node {
             };
             return self.tell(from, segment, answer, out);
         };
-        match replica.machine.fence(epoch, from) {
+        let raise = if loss_accepted {
+            replica.machine.fence_accepting_loss(epoch, from)
+        } else {
+            replica.machine.fence(epoch, from)
+        };
+        match raise {
             None => self.tell(from, segment, Peer::CannotAnswer { epoch }, out),
             Some(Raise::Persist) => {
                 replica.times.fencing = Some(self.now);
@@ -106,13 +121,18 @@ impl Node {
         out: &mut Outbox,
     ) {
         let Some(agent) = self.agents.get_mut(&segment).filter(|agent| agent.machine.epoch() == epoch) else { return };
-        if agent.machine.promised(from, tail).is_some() {
-            agent.stats.fence_us = now.since(agent.appointed);
-            agent.stats.promised = u8::try_from(agent.machine.promises()).unwrap_or(u8::MAX);
-            let appointed = agent.appointed;
-            self.step(self.trace_of(segment), "agent.fence", segment, Some(appointed), out);
-        }
+        let fixed = agent.machine.promised(from, tail).is_some();
+        self.note_fixed(now, segment, fixed, out);
         self.drive_agent(now, segment, out);
+    }
+
+    /// The end is fixed: measures and the trace are told how long that took.
+    fn note_fixed(&mut self, now: Tick, segment: SegmentId, fixed: bool, out: &mut Outbox) {
+        let Some(agent) = self.agents.get_mut(&segment).filter(|_| fixed) else { return };
+        agent.stats.fence_us = now.since(agent.appointed);
+        agent.stats.promised = u8::try_from(agent.machine.promises()).unwrap_or(u8::MAX);
+        let appointed = agent.appointed;
+        self.step(self.trace_of(segment), "agent.fence", segment, Some(appointed), out);
     }
 
     /// A replica lost its disk, or does not know where its tail ends: it is not waited for.
@@ -125,7 +145,12 @@ impl Node {
         out: &mut Outbox,
     ) {
         let Some(agent) = self.agents.get_mut(&segment).filter(|agent| agent.machine.epoch() == epoch) else { return };
-        agent.machine.cannot_answer(from);
+        let fixed = agent.machine.cannot_answer(from).is_some();
+        if let Some(mute) = agent.machine.undecidable().filter(|_| !agent.told_undecidable) {
+            agent.told_undecidable = true;
+            self.report(now, Report::Undecidable { segment, epoch, mute }, out);
+        }
+        self.note_fixed(now, segment, fixed, out);
         self.drive_agent(now, segment, out);
     }
 
@@ -204,7 +229,7 @@ impl Node {
         }
         let msg = Peer::Begin {
             prior: segment,
-            binder: Binder::Recovery(agent.machine.epoch()),
+            binder: agent.binder,
             end: decision.end,
             delta: replica.table.snapshot(),
             removed: Vec::new(),

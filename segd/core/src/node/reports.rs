@@ -16,6 +16,7 @@ pub(super) enum Kind {
     Released,
     Reclaimed,
     Stalled,
+    Undecidable,
     Recovered,
 }
 
@@ -28,6 +29,7 @@ fn subject(report: &Report) -> (Kind, SegmentId) {
         Report::Released { segment } => (Kind::Released, *segment),
         Report::Reclaimed { segment, .. } => (Kind::Reclaimed, *segment),
         Report::Stalled { segment } => (Kind::Stalled, *segment),
+        Report::Undecidable { segment, .. } => (Kind::Undecidable, *segment),
         Report::Recovered { segment, .. } => (Kind::Recovered, *segment),
     }
 }

@@ -10,7 +10,7 @@ use crate::replica::{Replica, RestoredState};
 use crate::table::ProducerTable;
 use bytes::Bytes;
 use seam_wire::batch::BatchHeader;
-use seam_wire::meta::{RollReason, SegmentSpec};
+use seam_wire::meta::{Binder, RollReason, SegmentSpec};
 use seam_wire::msg::{Pace, SealEntry};
 use seam_wire::report::{AgentStats, GateStats, RollStats};
 use seam_wire::table::TableSnapshot;
@@ -224,6 +224,8 @@ pub(super) struct Writer {
     /// Traces of sampled appends by their end, until they are committed.
     pub sampled: BTreeMap<Offset, TraceContext>,
     pub decided_handled: bool,
+    /// Rounds of asking for the producer table at its start.
+    pub table_asked: u32,
 }
 
 impl Writer {
@@ -257,6 +259,7 @@ impl Writer {
             made: Some(now),
             sampled: BTreeMap::new(),
             decided_handled: false,
+            table_asked: 0,
         }
     }
 
@@ -286,6 +289,9 @@ impl Writer {
 #[derive(Debug)]
 pub(super) struct AgentState {
     pub machine: Agent,
+    /// Of its candidate.
+    pub binder: Binder,
+    pub told_undecidable: bool,
     pub spec: SegmentSpec,
     /// Reading from this node into the agent's own replica.
     pub fetching: bool,

@@ -68,6 +68,7 @@ impl Node {
             Report::SoftMark { segment, .. }
             | Report::Sealed { segment, .. }
             | Report::Stalled { segment }
+            | Report::Undecidable { segment, .. }
             | Report::Recovered { segment, .. } => self.trace_of(*segment),
             Report::Ready { segment, .. }
             | Report::GateOpened { segment, .. }

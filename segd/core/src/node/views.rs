@@ -101,6 +101,7 @@ impl Node {
         self.drop_report(Kind::Sealed, segment);
         self.drop_report(Kind::Recovered, segment);
         self.drop_report(Kind::SoftMark, segment);
+        self.drop_report(Kind::Undecidable, segment);
         self.agents.remove(&segment);
         if let Some(replica) = self.replicas.get_mut(&segment) {
             replica.machine.decided_bounds(start, decision.end);
@@ -113,11 +114,16 @@ impl Node {
 
     /// The successors of a decided segment that this node writes: the chosen one begins, the others are over.
     fn tell_successors(&mut self, now: Tick, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+        let lost = self.is_lost(segment);
         let successors: Vec<SegmentId> =
             self.writers.iter().filter(|(_, w)| w.spec.prior == Some(segment)).map(|(id, _)| *id).collect();
         for successor in successors {
             let writer = self.writers.get_mut(&successor).expect("R4: it was just listed");
-            writer.machine.prior_decided(decision);
+            if lost {
+                writer.machine.prior_lost(decision);
+            } else {
+                writer.machine.prior_decided(decision);
+            }
             if decision.next == successor {
                 self.start_known(now, successor, decision.end, None, out);
             }
@@ -146,9 +152,18 @@ impl Node {
         }
     }
 
+    /// By metad's word, or by the primary's.
     pub(super) fn decide_replica(&mut self, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+        let lost = self.views.get(&segment).filter(|view| view.lost()).map(|view| &view.state);
+        let by_loss = match lost {
+            Some(SegmentState::Sealed { end, next, .. }) => Some(Decision { end: *end, next: *next }),
+            Some(_) | None => None,
+        };
         let Some(replica) = self.replicas.get_mut(&segment) else { return };
-        if replica.machine.decide(decision) {
+        let decision = by_loss.unwrap_or(decision); // A primary that was cut off may say otherwise still.
+        let news =
+            if by_loss.is_some() { replica.machine.overrule(decision) } else { replica.machine.decide(decision) };
+        if news {
             self.persist(segment, vec![Write::Decided(decision)], PendingWrite::Decided, out);
         }
         self.publish_if_complete(segment, out);
@@ -156,6 +171,7 @@ impl Node {
 
     /// The primary hears of its own segment's decision from metad: its own choice, or another's.
     fn settle_writer(&mut self, segment: SegmentId, decision: Decision, out: &mut Outbox) {
+        let lost = self.is_lost(segment);
         let Some(writer) = self.writers.get_mut(&segment) else { return };
         let own = writer.seal().is_some_and(|seal| seal.end == decision.end && seal.next == decision.next);
         if own && writer.machine.phase() != Phase::Over {
@@ -163,7 +179,7 @@ impl Node {
         }
         // One writer ever: what it assigned below the decided end is what the log holds there, and is acked as far as A
         // replicas are known to hold it.
-        let through = writer.machine.settle(decision);
+        let through = if lost { writer.machine.settle_lost(decision) } else { writer.machine.settle(decision) };
         let start = writer.machine.start();
         while let Some(unacked) = writer.unacked.front() {
             if unacked.end > through {

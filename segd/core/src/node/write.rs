@@ -160,7 +160,14 @@ impl Node {
     }
 
     /// The primary's own replica, like any other: through its fence, its table and the journal.
-    fn write_own(&mut self, segment: SegmentId, base: Offset, next: Offset, payload: Bytes, out: &mut Outbox) {
+    pub(super) fn write_own(
+        &mut self,
+        segment: SegmentId,
+        base: Offset,
+        next: Offset,
+        payload: Bytes,
+        out: &mut Outbox,
+    ) {
         let writer = &self.writers[&segment];
         let start = writer.machine.start().expect("R3: an open segment has a start");
         let request = WriteRequest { epoch: Epoch::PRIMARY, start, base, next, seal: None };

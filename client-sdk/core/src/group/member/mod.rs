@@ -161,6 +161,12 @@ impl Member {
         self.last_call = Some(now);
     }
 
+    /// As [`Replay::skip`]. False: this member is over; another begins anew.
+    #[must_use]
+    pub fn skip(&mut self, from: Offset, next: Offset) -> bool {
+        self.replay.skip(from, next)
+    }
+
     fn append(&mut self, now: Tick, act: Act, out: &mut Vec<Effect>) -> u64 {
         self.seq += 1;
         self.last_sent = now;
