@@ -8,7 +8,7 @@ use metad_core::{Admin, Answer, Command, RecoveryCause, RollBy, Timing};
 use seam_wire::meta::{Binder, NodeState, RollReason, SegmentState};
 use seam_wire::report::{GateStats, Report};
 use seam_wire::topic::{Placement, TopicConfig};
-use seam_wire::{Epoch, Offset, RangeId, SegmentId};
+use seam_wire::{Epoch, NodeId, Offset, RangeId, SegmentId};
 use world::*;
 
 fn config(placement: Placement) -> TopicConfig {
@@ -251,6 +251,63 @@ fn a_recovery_waits_for_its_quorum() {
     assert!(!w.done(complaint));
     w.start(replicas[1].0);
     w.run_until(2000, |w| w.segments()[0].recovery.is_some());
+}
+
+#[test]
+fn an_end_that_no_answer_can_decide_waits_for_an_operator() {
+    let mut w = World::with_topic(6, config(Placement::Balanced));
+    let replicas = w.segments()[0].spec.replicas.clone();
+    let accept = |w: &mut World, segment: u64| {
+        let request = Admin::AcceptLoss { name: "t".into(), range_index: 0, segment: s(segment) };
+        let reply = w.admin(request);
+        w.settle();
+        w.answer(reply)
+    };
+    let stuck = |w: &World| w.driver.stuck(w.now, &w.meta, RangeId(1));
+    let refused =
+        |answer: Answer, why: &str| matches!(&answer, Answer::Failed(e) if !e.retryable && e.detail.contains(why));
+    assert!(refused(accept(&mut w, 1), "nothing has to be given up"), "its primary writes");
+    w.stop(replicas[0].0);
+    w.run_until(5000, |w| w.segments()[0].recovery.is_some());
+    assert!(stuck(&w).is_none() && refused(accept(&mut w, 1), "nothing has to be given up"), "two are left");
+    w.stop(replicas[1].0);
+    w.run_until(8000, |w| stuck(w).is_some());
+    let why = stuck(&w).expect("just seen");
+    assert!(why.contains("segd-") && why.contains("accept-loss"), "{why}");
+    assert!(refused(accept(&mut w, 9), "not seg-9"), "the operator names what he gives up");
+    let Answer::LossAccepted { epoch, candidate } = accept(&mut w, 1) else { panic!("it is stuck") };
+    let recovery = w.segments()[0].recovery.clone().expect("appointed");
+    assert_eq!((recovery.epoch, recovery.candidate, recovery.agent), (epoch, candidate, replicas[2]));
+    assert!(recovery.loss_accepted && w.view(candidate.0).spec.binder == Binder::Loss(epoch));
+    // Its agent goes too: another is appointed, and the loss stays accepted, though nobody is left who holds a copy.
+    w.stop(replicas[2].0);
+    w.run_until(8000, |w| w.segments()[0].recovery.as_ref().is_some_and(|r| r.epoch > epoch));
+    let recovery = w.segments()[0].recovery.clone().expect("appointed again");
+    assert!(recovery.loss_accepted && !replicas.contains(&recovery.agent));
+    w.run_until(2000, |w| w.ready(recovery.candidate.0));
+    let report = w.recovered(1, recovery.epoch.0, 0, recovery.candidate.0);
+    let told = w.report(recovery.agent.0, report);
+    w.settle();
+    assert!(w.done(told) && w.head(1) == Some(recovery.candidate) && w.view(1).lost());
+    assert_eq!(stuck(&w), None);
+}
+
+#[test]
+fn replicas_that_say_they_cannot_answer_make_a_range_stuck() {
+    let mut w = World::with_topic(6, config(Placement::Balanced));
+    let replicas = w.segments()[0].spec.replicas.clone();
+    w.restart(replicas[0].0);
+    w.run_until(1000, |w| w.segments()[0].recovery.is_some());
+    let recovery = w.segments()[0].recovery.clone().expect("just seen");
+    let mute: Vec<NodeId> = replicas.iter().copied().filter(|node| *node != recovery.agent).collect();
+    let stuck = |w: &World| w.driver.stuck(w.now, &w.meta, RangeId(1));
+    let report = Report::Undecidable { segment: s(1), epoch: recovery.epoch, mute: mute.clone() };
+    w.report(mute[0].0, report.clone());
+    w.settle();
+    assert_eq!(stuck(&w), None, "only the agent's word counts");
+    w.report(recovery.agent.0, report);
+    w.settle();
+    assert!(stuck(&w).is_some_and(|why| why.contains("lost its copy")));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod faults;
 mod groups;
 mod harness;
 mod load;
+mod loss;
 mod metad_paused;
 mod otlp;
 mod raw;
