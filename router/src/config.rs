@@ -50,14 +50,15 @@ pub struct Limits {
     pub client_acks: usize,
     /// How long a connection to a node is waited for by a stream that needs it. Milliseconds.
     pub node_wait_ms: u64,
-    /// How long the ends of a range are asked for. Milliseconds.
+    /// How long the ends of a range are asked for, and how long a tail with an end may lack a replica that serves it. Below
+    /// the 4 s after which the SDK leaves a silent router, or its clients never hear why. Milliseconds.
     pub query_ms: u64,
     /// A replica that brings nothing for so long though its segment is sealed is left. Milliseconds.
     pub tail_stall_ms: u64,
     /// A tail that hears nothing of an open segment for so long asks whether records wait; less often while none do.
     /// Milliseconds.
     pub tail_silence_ms: u64,
-    /// With no replica that serves a tail for so long, the tail fails. Milliseconds.
+    /// With no replica that serves a tail that follows for so long, the tail fails. Milliseconds.
     pub tail_patience_ms: u64,
     /// A range without clients gives up its streams after this. Milliseconds.
     pub range_idle_ms: u64,
@@ -76,7 +77,7 @@ impl Default for Limits {
             append_deadline_ms: 60_000,
             client_acks: 65_536,
             node_wait_ms: 2_000,
-            query_ms: 5_000,
+            query_ms: 3_000,
             tail_stall_ms: 1_000,
             tail_silence_ms: 3_000,
             tail_patience_ms: 60_000,
@@ -103,11 +104,13 @@ impl Limits {
         }
     }
 
-    pub fn tail(&self) -> TailSettings {
+    /// A tail with an end is a question like any other: its client waits for an answer, not for better times.
+    pub fn tail(&self, bounded: bool) -> TailSettings {
+        let patience_ms = if bounded { self.query_ms.min(self.tail_patience_ms) } else { self.tail_patience_ms };
         TailSettings {
             stall_us: self.tail_stall_ms.saturating_mul(1_000),
             silence_us: self.tail_silence_ms.saturating_mul(1_000),
-            patience_us: self.tail_patience_ms.saturating_mul(1_000),
+            patience_us: patience_ms.saturating_mul(1_000),
             ..TailSettings::default()
         }
     }

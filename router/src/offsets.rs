@@ -40,8 +40,17 @@ pub fn earliest(context: &Context, range: RangeId) -> Result<Offset, WireError> 
 }
 
 /// The committed end of the range at some moment after the call, from the head's primary. Waits up to `limits.query_ms`
-/// for one that answers.
+/// for one that answers. Errors name the head and its nodes.
 pub async fn latest(context: &Context, range: RangeId) -> Result<Offset, WireError> {
+    asked_latest(context, range).await.map_err(|error| {
+        let chains = context.picture.read();
+        let Some(head) = chains.head(range) else { return error };
+        let why = format!("the end of {range} cannot be told, its head does not answer: {}", chains.whereabouts(head));
+        WireError { detail: format!("{why}; {}", error.detail), ..error }
+    })
+}
+
+async fn asked_latest(context: &Context, range: RangeId) -> Result<Offset, WireError> {
     let deadline = Instant::now() + context.limits.query();
     let mut last = WireError::retry(ErrorCode::Unavailable, format!("{range} has no segment yet; try again shortly"));
     // What a sealed segment said of its end and next, where metad does not know it yet.

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 /// A write to the client that took longer was the client's own time: no replica is blamed for it.
 const SLOW_CLIENT: Duration = Duration::from_millis(100);
@@ -36,15 +37,13 @@ pub async fn serve(context: Arc<Context>, range: RangeId, from: TailFrom, follow
     context.counters.tails_opened.inc();
     let mut writer = FrameWriter::new(send);
     let outcome = match place(&context, range, from, follow).await {
-        Ok((start, until)) => {
+        Ok((start, end)) => {
             let opened = Frame::new(FromRouter::TailOpened { range, start }).range(range);
             if writer.write(&opened).await.is_err() {
                 return;
             }
             context.counters.tails.inc();
-            let hint = NEXT_HINT.fetch_add(1, Ordering::Relaxed);
-            let core = Tail::new(range, start, until, hint, context.limits.tail());
-            let outcome = Session::new(Arc::clone(&context), range, core, &mut writer).run().await;
+            let outcome = read_to(&context, range, start, end, &mut writer).await;
             context.counters.tails.dec();
             outcome
         }
@@ -64,25 +63,80 @@ pub async fn serve(context: Arc<Context>, range: RangeId, from: TailFrom, follow
     }
 }
 
-/// First offset, and the end of a bounded tail.
+/// Where a tail ends.
+enum End {
+    Never,
+    At(Offset),
+    /// Asked of the head since the tail was opened. What is sealed, up to `sealed`, is delivered meanwhile, and whatever
+    /// the head says, or does not say.
+    Asked {
+        sealed: Offset,
+        latest: AbortOnDropHandle<Result<Offset, WireError>>,
+    },
+}
+
+impl End {
+    fn of(follow: bool, latest: Offset) -> End {
+        if follow { End::Never } else { End::At(latest) }
+    }
+}
+
+/// Delivers from `start` to the end.
+async fn read_to(context: &Arc<Context>, range: RangeId, start: Offset, end: End, writer: &mut FrameWriter) -> Outcome {
+    let (sealed, latest) = match end {
+        End::Never => return stretch(context, range, start, None, writer).await,
+        End::At(end) => return stretch(context, range, start, Some(end), writer).await,
+        End::Asked { sealed, latest } => (sealed, latest),
+    };
+    match stretch(context, range, start, Some(sealed), writer).await {
+        Outcome::Finished(_) => {}
+        early @ (Outcome::Failed(_) | Outcome::Gone) => return early,
+    }
+    match latest.await {
+        Ok(Ok(latest)) if latest > sealed => stretch(context, range, sealed, Some(latest), writer).await,
+        Ok(Ok(_)) => Outcome::Finished(sealed),
+        Ok(Err(error)) => Outcome::Failed(error),
+        Err(error) => {
+            let detail = format!("the question for the end of {range} broke off: {error}");
+            Outcome::Failed(WireError::retry(ErrorCode::Internal, detail))
+        }
+    }
+}
+
+async fn stretch(
+    context: &Arc<Context>,
+    range: RangeId,
+    start: Offset,
+    until: Option<Offset>,
+    writer: &mut FrameWriter,
+) -> Outcome {
+    let hint = NEXT_HINT.fetch_add(1, Ordering::Relaxed);
+    let core = Tail::new(range, start, until, hint, context.limits.tail(until.is_some()));
+    Session::new(Arc::clone(context), range, core, writer).run().await
+}
+
+/// First offset and end.
 async fn place(
-    context: &Context,
+    context: &Arc<Context>,
     range: RangeId,
     from: TailFrom,
     follow: bool,
-) -> Result<(Offset, Option<Offset>), WireError> {
+) -> Result<(Offset, End), WireError> {
+    if !follow && let Some((start, sealed)) = sealed_part(context, range, from) {
+        let asking = Arc::clone(context);
+        let latest = tokio::spawn(async move { offsets::latest(&asking, range).await });
+        return Ok((start, End::Asked { sealed, latest: AbortOnDropHandle::new(latest) }));
+    }
     match (from, follow) {
         (TailFrom::Earliest, true) => match offsets::earliest(context, range) {
-            Ok(earliest) => Ok((earliest, None)),
+            Ok(earliest) => Ok((earliest, End::Never)),
             // A range just made: its first segment is on its way.
-            Err(_) => offsets::ends(context, range).await.map(|(earliest, _)| (earliest, None)),
+            Err(_) => offsets::ends(context, range).await.map(|(earliest, _)| (earliest, End::Never)),
         },
         (TailFrom::Earliest, false) => {
-            offsets::ends(context, range).await.map(|(earliest, latest)| (earliest, Some(latest)))
+            offsets::ends(context, range).await.map(|(earliest, latest)| (earliest, End::At(latest)))
         }
-        (TailFrom::Latest, _) => {
-            offsets::latest(context, range).await.map(|latest| (latest, (!follow).then_some(latest)))
-        }
+        (TailFrom::Latest, _) => offsets::latest(context, range).await.map(|latest| (latest, End::of(follow, latest))),
         (TailFrom::Offset(offset), _) => {
             let (earliest, latest) = match known_bounds(context, range, offset, follow) {
                 Some(bounds) => bounds,
@@ -96,9 +150,22 @@ async fn place(
                 let detail = format!("offset {offset} is outside of {earliest}..={latest}");
                 return Err(WireError::refused(ErrorCode::OffsetOutOfRange, detail));
             }
-            Ok((offset, (!follow).then_some(latest)))
+            Ok((offset, End::of(follow, latest)))
         }
     }
+}
+
+/// Where the tail starts and where what is sealed ends, if that is beyond the start: so much needs no word of the head.
+fn sealed_part(context: &Context, range: RangeId, from: TailFrom) -> Option<(Offset, Offset)> {
+    let chains = context.picture.read();
+    let earliest = chains.earliest(range)?;
+    let start = match from {
+        TailFrom::Earliest => earliest,
+        TailFrom::Latest => return None,
+        TailFrom::Offset(offset) => offset,
+    };
+    let sealed = chains.sealed_end(range)?;
+    (earliest <= start && start < sealed).then_some((start, sealed))
 }
 
 /// Bounds good enough for a tail that follows: an offset in a sealed segment needs no question.

@@ -56,6 +56,8 @@ pub enum TailFate {
     Broken,
     /// The stream ends with a retryable error.
     Refused,
+    /// Nothing comes any more, and nothing is said.
+    Silent,
     Damaged,
     /// The batch after it comes instead.
     Skipped,
@@ -395,13 +397,18 @@ impl Stream {
                 let mut batch = log.batch_at(next).unwrap();
                 let mut copies = 1;
                 let count = self.plan.served.fetch_add(1, Ordering::Relaxed);
-                match (self.plan.tail.lock())(count) {
+                let fate = (self.plan.tail.lock())(count);
+                match fate {
                     TailFate::Served => {}
                     TailFate::Repeated => copies = 2,
                     TailFate::Broken => return quic::close(&self.connection, quic::code::SHUTDOWN, "on purpose"),
                     TailFate::Refused => {
                         let error = WireError::retry(ErrorCode::Unavailable, "on purpose");
                         let _ = sender.try_send(Frame::new(FromRouter::Error { error }));
+                        return;
+                    }
+                    TailFate::Silent => {
+                        sender.closed().await;
                         return;
                     }
                     TailFate::Damaged => {

@@ -1,6 +1,6 @@
 //! What is refused, and how it is told.
 
-use crate::double::{Cluster, TOPIC};
+use crate::double::{Cluster, TOPIC, TailFate};
 use seam_transport::Role;
 use seam_transport::pki::DevCa;
 use seamlog::{Client, ConsumeError, Error, ErrorCode, Offset, ReadFrom, Record};
@@ -68,6 +68,32 @@ async fn settings_that_cannot_work_are_refused_at_once() {
     client.admin().status().await.unwrap();
     let error = client.producer(TOPIC).build().await.unwrap_err().to_string();
     assert!(error.contains("router"), "{error}");
+}
+
+/// Routers open the tail, bring what they can, and then refuse or fall silent, again and again: what there is is delivered,
+/// then the consumer that wants an end gets the reason, in time. It used to wait for ever, since an open tail counted as a
+/// living one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_does_not_follow_gives_up_on_a_tail_that_brings_nothing() {
+    for fate in [TailFate::Refused, TailFate::Silent] {
+        let cluster = Cluster::start(1, 2).await;
+        let producer = cluster.client().producer(TOPIC).linger(Duration::ZERO).build().await.unwrap();
+        for n in 0..2 {
+            producer.send(Record::new(n.to_string())).await.unwrap().await.unwrap();
+        }
+        cluster.on_tail(move |count| if count == 0 { TailFate::Served } else { fate });
+        let mut config = cluster.config();
+        config.request_timeout_ms = 1_000;
+        let mut bounded =
+            Client::connect(config).unwrap().consumer(TOPIC).range(0).follow(false).build().await.unwrap();
+        let within = Duration::from_secs(20);
+        let first = tokio::time::timeout(within, bounded.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(first.offset, Offset(0), "the readable part comes first");
+        let error = tokio::time::timeout(within, bounded.next()).await.unwrap().unwrap().unwrap_err();
+        let why = if fate == TailFate::Refused { "on purpose" } else { "is silent" };
+        assert!(matches!(error, ConsumeError::Unavailable { range: 0, .. }), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 /// A consumer that wants an end is told when there is nobody; one that follows waits.

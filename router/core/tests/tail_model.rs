@@ -483,6 +483,54 @@ fn a_lost_tail_fails_within_its_patience() {
     assert!(error.retryable && error.code == ErrorCode::Unavailable, "{error}");
 }
 
+/// A sealed segment whose replicas open the stream and never bring what they owe: that is no service, and the patience
+/// runs. Found by a reader that waited for ever.
+#[test]
+fn replicas_that_open_and_bring_nothing_are_not_waited_for_for_ever() {
+    let mut world = World::new(0, None);
+    world.append(3);
+    world.prepare();
+    world.switch();
+    world.publish();
+    world.publish();
+    world.streams.clear();
+    world.tail = Tail::new(RANGE, Offset(0), Some(Offset(3)), 0, TailSettings::default());
+    world.feed(Input::ChainChanged);
+    while world.failed.is_none() {
+        if let Some(id) = world.nth(0) {
+            world.hear(id);
+        }
+        world.now = world.tail.next_deadline().expect("it waits for something").0.max(world.now);
+        world.feed(Input::Tick);
+        assert!(world.now < 120_000_000, "it waits beyond its patience");
+    }
+}
+
+/// A sealed segment whose nodes are all dead: the failure names the segment and the nodes.
+#[test]
+fn a_lost_segment_is_named_with_its_nodes() {
+    let mut chains = Chains::default();
+    let mut items = vec![topic(), MetaItem::Segment(view(4, None, sealed(0, 9, 5))), node(40, NodeState::Dead)];
+    items.extend([node(41, NodeState::Dead), MetaItem::Segment(view(5, Some(4), open(9)))]);
+    apply(&mut chains, items);
+    assert_eq!(chains.sealed_end(RANGE), Some(Offset(9)));
+    let mut tail = Tail::new(RANGE, Offset(2), Some(Offset(9)), 0, TailSettings::default());
+    let mut out = Vec::new();
+    tail.handle(Tick(0), Input::ChainChanged, &chains, &mut out);
+    assert!(out.is_empty(), "{out:?}");
+    let due = tail.next_deadline().expect("it does not wait for ever");
+    tail.handle(due, Input::Tick, &chains, &mut out);
+    match &out[..] {
+        [Effect::Failed { error }] => {
+            for named in ["offset 2", "seg-4 (sealed)", "segd-40 (dead)", "segd-41 (dead)", "segd-42 (unknown)"] {
+                assert!(error.detail.contains(named), "{error}");
+            }
+            assert!(error.retryable);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// An offset below the chain was deleted: told with where the log starts, as data.
 #[test]
 fn an_offset_below_the_chain_is_trimmed() {

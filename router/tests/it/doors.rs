@@ -5,10 +5,11 @@ use bytes::Bytes;
 use router::Limits;
 use seam_transport::Role;
 use seam_transport::stream::{FrameReader, FrameWriter, open_bi};
-use seam_wire::Offset;
 use seam_wire::error::{Certainty, ErrorCode};
 use seam_wire::frame::Frame;
+use seam_wire::meta::SegmentState;
 use seam_wire::msg::{FromRouter, TailFrom, ToRouter};
+use seam_wire::{NodeId, Offset};
 
 async fn refusal(reader: &mut FrameReader) -> ErrorCode {
     match hear(reader).await.msg {
@@ -60,6 +61,33 @@ async fn the_latest_offset_is_found_beyond_what_metad_knows() {
         assert!(matches!(hear(&mut bounded).await.msg, FromRouter::Records { next } if next == Offset(end)));
     }
     assert!(matches!(hear(&mut bounded).await.msg, FromRouter::TailEnd { end: Offset(5) }));
+}
+
+/// The head cannot answer: what is sealed is delivered all the same, then comes the error, with the head and its nodes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sealed_is_delivered_though_the_head_does_not_answer() {
+    let mut world = World::start(Limits { query_ms: 300, ..Limits::default() }).await;
+    let (mut writer, mut reader) = world.produce().await;
+    append(&mut writer, 0, batch(3, 10, None)).await;
+    hear(&mut reader).await;
+    world.prepare(2, 1);
+    world.cluster.switch(1, 2);
+    world.record(1, None, 0, 3, 2);
+    // A head on a node nobody has heard of.
+    world.tell_segment_on(2, Some(1), SegmentState::Open { start: Offset(3) }, NodeId(9));
+    wait_for("the head to be lost", async || world.metric("meta_version").await == 6.0).await;
+    for (from, start) in [(TailFrom::Earliest, 0), (TailFrom::Offset(Offset(2)), 2)] {
+        let mut bounded = world.tail(from, false).await;
+        assert!(matches!(hear(&mut bounded).await.msg, FromRouter::TailOpened { start: at, .. } if at.0 == start));
+        assert!(matches!(hear(&mut bounded).await.msg, FromRouter::Records { next: Offset(3) }));
+        match hear(&mut bounded).await.msg {
+            FromRouter::Error { error } => {
+                assert!(error.retryable && error.certainty == Certainty::Definite, "{error}");
+                assert!(error.detail.contains("seg-2 (open) is on segd-9 (unknown)"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -90,13 +90,17 @@ impl World {
     }
 
     pub fn tell_segment(&mut self, id: u64, prior: Option<u64>, state: SegmentState) {
+        self.tell_segment_on(id, prior, state, NodeId(1));
+    }
+
+    pub fn tell_segment_on(&mut self, id: u64, prior: Option<u64>, state: SegmentState, node: NodeId) {
         let spec = SegmentSpec {
             id: SegmentId(id),
             topic: TopicId(1),
             range: RangeId(7),
             prior: prior.map(SegmentId),
             attempt: 1,
-            replicas: vec![NodeId(1)],
+            replicas: vec![node],
             ack_quorum: 1,
             binder: Binder::Primary,
             config: TopicConfig::default(),

@@ -78,7 +78,12 @@ impl Consume {
                     eprintln!("seam: {missed}");
                     continue;
                 }
-                Some(record) => record?,
+                Some(Err(error)) => {
+                    // What came before the error is the reader's.
+                    out.flush()?;
+                    return Err(error.into());
+                }
+                Some(Ok(record)) => record,
             };
             print(&record, out)?;
             left -= 1;

@@ -201,6 +201,36 @@ impl Chains {
         live
     }
 
+    /// End of the sealed segments at the beginning of `range`, as far as metad told: what lies below it is decided, and can
+    /// be read without the head. `None`: not even the first one is sealed.
+    pub fn sealed_end(&self, range: RangeId) -> Option<Offset> {
+        let sealed = self.chain(range).map_while(|view| self.sealed(view.spec.id));
+        sealed.last().map(|(end, _)| end)
+    }
+
+    /// For people: a segment, its state, and its nodes with theirs, the primary first.
+    pub fn whereabouts(&self, segment: SegmentId) -> String {
+        let Some(view) = self.segments.get(&segment) else {
+            return format!("{segment} is not known here");
+        };
+        let state = match view.state {
+            SegmentState::Planned => "planned",
+            SegmentState::Ready { .. } => "ready",
+            SegmentState::Open { .. } => "open",
+            SegmentState::Sealed { .. } => "sealed",
+            SegmentState::Trimmed { .. } => "trimmed",
+            SegmentState::Reclaiming => "being reclaimed",
+            SegmentState::Reclaimed => "reclaimed",
+        };
+        let replicas = view.spec.replicas.iter().map(|id| match self.nodes.get(id) {
+            Some(NodeView { name, state: NodeState::Live, .. }) => format!("{name} (live)"),
+            Some(NodeView { name, state: NodeState::Draining, .. }) => format!("{name} (draining)"),
+            Some(NodeView { name, state: NodeState::Dead, .. }) => format!("{name} (dead)"),
+            None => format!("{id} (unknown)"),
+        });
+        format!("{segment} ({state}) is on {}", replicas.collect::<Vec<_>>().join(", "))
+    }
+
     /// The chain of `range`, first segment first.
     pub fn chain(&self, range: RangeId) -> impl Iterator<Item = &SegmentView> {
         let chain = self.ranges.get(&range).map(|index| &index.chain);

@@ -282,11 +282,23 @@ impl Tail {
 
     fn on_message(&mut self, now: Tick, stream: TailStream, msg: FromSegd, payload: Bytes, out: &mut Vec<Effect>) {
         match &mut self.state {
-            State::Reading { stream: current, last_word, .. } if current.id == stream => {
+            State::Reading { stream: current, last_word, owed, .. } if current.id == stream => {
                 *last_word = now;
                 current.opened = true;
                 self.silence = Silence::new(now, &self.settings);
-                if !matches!(msg, FromSegd::Error { .. }) {
+                // One that opens and never brings what it owes serves nothing.
+                let served = match msg {
+                    FromSegd::Error { .. } => false,
+                    FromSegd::TailOpened { .. } => !*owed,
+                    FromSegd::Records { .. }
+                    | FromSegd::End { .. }
+                    | FromSegd::AppendOpened
+                    | FromSegd::AppendAck { .. }
+                    | FromSegd::AppendError { .. }
+                    | FromSegd::Moved { .. }
+                    | FromSegd::Committed { .. } => true,
+                };
+                if served {
                     self.lost_since = None;
                     self.last_error = None;
                 }

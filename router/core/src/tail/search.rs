@@ -110,7 +110,10 @@ impl Tail {
         let lost_since = *self.lost_since.get_or_insert(now);
         if now.since(lost_since) >= self.settings.patience_us {
             let last = self.last_error.as_ref().map(|error| format!("; the last word was: {error}"));
-            let detail = format!("no replica serves offset {}{}", self.wanted, last.unwrap_or_default());
+            let at = segment.or_else(|| chains.locate(self.range, self.wanted));
+            let at =
+                at.map_or_else(|| format!("{} has no segment for it yet", self.range), |id| chains.whereabouts(id));
+            let detail = format!("no replica serves offset {}: {at}{}", self.wanted, last.unwrap_or_default());
             return self.fail(WireError::retry(ErrorCode::Unavailable, detail), out);
         }
         if retry_at.is_some_and(|at| at > now) {
