@@ -1,7 +1,7 @@
 //! A Seamlog cluster as a target, over the SDK and nothing below it: what is measured is what an application gets.
 
 use crate::target::{
-    AppendError, Consumer, Delivered, Observed, Producer, Recovering, Roll, Target, TargetError, TopicSpec,
+    AppendError, Committed, Consumer, Delivered, Observed, Producer, Recovering, Roll, Target, TargetError, TopicSpec,
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -12,6 +12,9 @@ use seamlog::{
 };
 use std::fmt::Display;
 use std::time::{Duration, Instant};
+
+/// How long a member of a group waits for a record of a topic that is loaded.
+const GROUP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How producers are set up.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +179,31 @@ impl Observed for Seam {
 
     async fn nodes(&self) -> Result<Vec<NodeInfo>, TargetError> {
         self.client.admin().list_nodes().await.map_err(told)
+    }
+
+    async fn commit_in_group(&self, group: &str, topic: &str, records: usize) -> Result<(), TargetError> {
+        let mut member = self.client.consumer(topic).group(group).build().await.map_err(told)?;
+        for _ in 0..records {
+            let record = tokio::time::timeout(GROUP_PATIENCE, member.next()).await;
+            record.map_err(told)?.ok_or_else(|| told("the group's consumer ended"))?.map_err(told)?;
+        }
+        member.close().await.map_err(told)
+    }
+
+    async fn committed(&self) -> Result<Committed, TargetError> {
+        let (groups, mut committed) = (self.client.groups(), Committed::new());
+        for group in groups.list().await.map_err(told)? {
+            let described = groups.describe(&group).await.map_err(told)?;
+            for topic in described.topics {
+                let places = topic.ranges.into_iter().filter_map(|range| Some((range.range, range.committed?)));
+                committed.extend(places.map(|(range, at)| ((group.clone(), topic.topic.clone(), range), at)));
+            }
+        }
+        Ok(committed)
+    }
+
+    async fn delete_group(&self, group: &str) -> Result<(), TargetError> {
+        self.client.groups().delete(group, true).await.map_err(told)
     }
 
     async fn status(&self) -> Result<Status, TargetError> {

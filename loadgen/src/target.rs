@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use seamlog::{Certainty, NodeInfo, Status, TopicInfo};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -78,6 +79,9 @@ pub struct Recovering {
     pub first_commit_us: Option<u64>,
 }
 
+/// Committed offsets by group, topic and range.
+pub type Committed = BTreeMap<(String, String, u32), u64>;
+
 /// A record as handed to the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
@@ -135,6 +139,19 @@ pub trait Observed: Target {
     fn topics(&self) -> impl Future<Output = Result<Vec<TopicInfo>, TargetError>> + Send;
 
     fn nodes(&self) -> impl Future<Output = Result<Vec<NodeInfo>, TargetError>> + Send;
+
+    /// Takes so many records of the topic as the only member of a new consumer group, commits them and leaves.
+    fn commit_in_group(
+        &self,
+        group: &str,
+        topic: &str,
+        records: usize,
+    ) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// Every group's committed offsets.
+    fn committed(&self) -> impl Future<Output = Result<Committed, TargetError>> + Send;
+
+    fn delete_group(&self, group: &str) -> impl Future<Output = Result<(), TargetError>> + Send;
 
     /// What metad's leader says.
     fn status(&self) -> impl Future<Output = Result<Status, TargetError>> + Send;

@@ -1,7 +1,20 @@
 //! Topics and their chains before and after everything was killed: nothing decided may have changed, nothing may be gone.
-//! What lies in the segments is compared by the history; consumer groups belong here once they are kept.
+//! So with what consumer groups had committed. What lies in the segments is compared by the history.
 
+use crate::target::Committed;
 use seamlog::{RangeInfo, SegmentInfo, TopicInfo};
+
+/// What groups without members had committed and have not now, in words.
+pub fn forgotten(before: &Committed, after: &Committed) -> Vec<String> {
+    let changed = before.iter().filter(|(place, offset)| after.get(*place) != Some(*offset));
+    changed
+        .map(|((group, topic, range), offset)| {
+            let place = (group.clone(), topic.clone(), *range);
+            let now = after.get(&place).map_or_else(|| "nothing".to_owned(), u64::to_string);
+            format!("group {group} had committed offset {offset} of topic {topic}, range {range}, and has {now} now")
+        })
+        .collect()
+}
 
 /// What differs, in words; empty when all is as it was. Chains may have grown.
 pub fn differences(before: &[TopicInfo], after: &[TopicInfo]) -> Vec<String> {
@@ -68,6 +81,16 @@ mod tests {
     fn topic(segments: Vec<SegmentInfo>) -> TopicInfo {
         let ranges = vec![RangeInfo { id: 1, index: 0, start: 0, sealed_bytes: 0, stuck: None, segments }];
         TopicInfo { id: 1, name: "events".to_owned(), config: TopicConfig::default(), ranges }
+    }
+
+    #[test]
+    fn a_commit_that_is_gone_or_moved_is_told() {
+        let place = |group: &str, offset| ((group.to_owned(), "t".to_owned(), 0), offset);
+        let before = Committed::from([place("a", 5), place("b", 7), place("c", 9)]);
+        let after = Committed::from([place("a", 5), place("b", 6), place("d", 1)]);
+        let told = forgotten(&before, &after);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("group b") && told[0].contains("7") && told[1].contains("nothing"), "{told:?}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! network, the disks and metadata; it has no replicas.
 
 use bytes::Bytes;
-use loadgen::target::{AppendError, Consumer, Delivered, Observed, Producer, Roll, Target, TargetError, TopicSpec};
+use loadgen::target::{
+    AppendError, Committed, Consumer, Delivered, Observed, Producer, Roll, Target, TargetError, TopicSpec,
+};
 use parking_lot::Mutex;
 use seamlog::{Certainty, NodeInfo, RangeInfo, SegmentInfo, Status, TopicConfig, TopicInfo};
 use std::collections::BTreeMap;
@@ -146,6 +148,18 @@ impl Observed for Synthetic {
 
     async fn nodes(&self) -> Result<Vec<NodeInfo>, TargetError> {
         Ok(Vec::new())
+    }
+
+    async fn commit_in_group(&self, _: &str, _: &str, _: usize) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    async fn committed(&self) -> Result<Committed, TargetError> {
+        Ok(Committed::new())
+    }
+
+    async fn delete_group(&self, _: &str) -> Result<(), TargetError> {
+        Ok(())
     }
 
     async fn status(&self) -> Result<Status, TargetError> {

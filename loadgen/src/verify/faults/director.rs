@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Successors whose primary is also the head's are passed over so often: killing that is another fault.
 const PASSED_OVER_MAX: usize = 5;
 
+/// Records that a group commits before everything is killed.
+const GROUP_RECORDS: usize = 20;
+
 /// A primary that is frozen for so long or longer must have been replaced.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
@@ -252,6 +255,12 @@ impl<T: Observed> Director<T> {
     }
 
     async fn kill_all(&self, played: &mut Played) -> Result<(), String> {
+        // A group that nobody is in: what it has committed must be there afterwards.
+        let group = format!("{}-kill-all", self.topic);
+        let of_group = format!("group {group}");
+        let committing = self.target.commit_in_group(&group, &self.topic, GROUP_RECORDS).await;
+        committing.map_err(|error| format!("{of_group}: {error}"))?;
+        let committed = self.target.committed().await.map_err(|error| error.to_string())?;
         let topics = self.target.topics().await.map_err(|error| error.to_string())?;
         let (_, metad_rtt_ms) = self.dev.status().await.map_err(|error| error.to_string())?;
         let (segment, _) = self.head().await?;
@@ -262,8 +271,15 @@ impl<T: Observed> Director<T> {
         self.dev.up(metad_rtt_ms).await.map_err(|error| error.to_string())?;
         self.await_whole().await?;
         let now = self.target.topics().await.map_err(|error| error.to_string())?;
-        played.notes.push(format!("{} topics compared with before", topics.len()));
+        let still = self.target.committed().await.map_err(|error| error.to_string())?;
+        let (topic_count, place_count) = (topics.len(), committed.len());
+        played.notes.push(format!("{topic_count} topics and {place_count} committed offsets compared with before"));
         played.failures.extend(compare::differences(&topics, &now));
+        played.failures.extend(compare::forgotten(&committed, &still));
+        if committed.is_empty() {
+            played.failures.push(format!("{of_group} had committed nothing: there was nothing to compare"));
+        }
+        self.target.delete_group(&group).await.map_err(|error| format!("{of_group}: {error}"))?;
         Ok(())
     }
 
