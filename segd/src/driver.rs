@@ -215,8 +215,10 @@ impl Driver {
             Effect::Publish { segment, start, committed, decision, serves } => {
                 self.store.publish(segment, |published| {
                     published.start = published.start.or(start);
-                    published.committed = published.committed.max(if serves { committed } else { Offset(0) });
-                    published.decision = published.decision.or(decision);
+                    let reached = published.committed.max(if serves { committed } else { Offset(0) });
+                    // A decision changes, and takes back what was committed, by an accepted loss alone.
+                    published.committed = decision.map_or(reached, |decision| decision.end);
+                    published.decision = decision.or(published.decision);
                     published.serves = serves;
                 });
             }

@@ -7,7 +7,7 @@ use seam_wire::batch::{BatchBuilder, BatchHeader, Compression};
 use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentSpec, SegmentState, SegmentView};
 use seam_wire::msg::{FromSegd, Peer};
 use seam_wire::topic::TopicConfig;
-use seam_wire::{Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, Tick, TopicId, TraceContext};
+use seam_wire::{Epoch, Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, Tick, TopicId, TraceContext};
 use segd_core::io::{Effect, Input, StreamId, Write};
 use segd_core::node::{Node, Settings};
 
@@ -123,6 +123,27 @@ fn a_seal_entry_shares_the_last_batchs_journal_write() {
         .iter()
         .any(|e| matches!(e, Effect::Send { to: NodeId(4), msg: Peer::Begin { end, .. }, .. } if *end == Offset(2)));
     assert!(begin, "the successor begins at once");
+}
+
+/// An ack left before what it acked was shown: whoever asked for the end right after it was told an older one, if the node was
+/// slow in between.
+#[test]
+fn what_is_acked_is_shown_before() {
+    let mut rig =
+        Rig { node: Node::new(P, Incarnation(1), Settings::default(), Some(SegmentId(0)), Vec::new()), now: 0 };
+    rig.tell(1, view(N, None, [1, 2, 3], SegmentState::Planned));
+    rig.hear(2, N, Peer::Opened);
+    rig.hear(3, N, Peer::Opened);
+    rig.tell(2, view(N, None, [1, 2, 3], SegmentState::Open { start: Offset(0) }));
+    rig.give(Input::StreamOpen { stream: StreamId(1), segment: N });
+    let own = rig.append(0, 1000);
+    rig.settle(&own);
+    let msg = Peer::Stored { epoch: Epoch::PRIMARY, durable_end: Offset(1), sealed: false };
+    let out = rig.give(Input::Peer { from: NodeId(2), segment: N, msg, payload: Bytes::new(), trace: None });
+    let place = |wanted: fn(&Effect) -> bool| out.iter().position(wanted);
+    let shown = place(|effect| matches!(effect, Effect::Publish { committed: Offset(1), .. }));
+    let acked = place(|effect| matches!(effect, Effect::Reply { reply: FromSegd::AppendAck { .. }, .. }));
+    assert!(shown.is_some() && shown < acked, "{out:?}");
 }
 
 /// The trace of a roll stands in the view of the segment that ends; whoever is told of the switch gets it along.

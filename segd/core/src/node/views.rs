@@ -181,6 +181,10 @@ impl Node {
         // replicas are known to hold it.
         let through = if lost { writer.machine.settle_lost(decision) } else { writer.machine.settle(decision) };
         let start = writer.machine.start();
+        // Its tails go on here only if this replica holds all of the decided segment. They are told before the acks leave.
+        let serves = self.replicas.get(&segment).is_some_and(|replica| replica.machine.complete().is_some());
+        let decided = serves.then_some(decision);
+        out.push(Effect::Publish { segment, start, committed: decision.end, decision: decided, serves });
         while let Some(unacked) = writer.unacked.front() {
             if unacked.end > through {
                 break;
@@ -192,10 +196,6 @@ impl Node {
         writer.unacked.clear();
         writer.duplicates.clear();
         writer.held.clear();
-        // Its tails go on here only if this replica holds all of the decided segment.
-        let serves = self.replicas.get(&segment).is_some_and(|replica| replica.machine.complete().is_some());
-        let decided = serves.then_some(decision);
-        out.push(Effect::Publish { segment, start, committed: decision.end, decision: decided, serves });
         // What it had accepted above the end never was: the streams break, and routers resend to the decided successor.
         for stream in self.streams.of_all(segment) {
             self.streams.close(stream);

@@ -247,19 +247,20 @@ impl Node {
             return;
         }
         let Some(committed) = writer.machine.committed() else { return };
+        let decision = writer.machine.decision();
+        let publication = (writer.machine.start(), committed, decision.is_some());
+        if writer.published != Some(publication) {
+            writer.published = Some(publication);
+            let start = writer.machine.start();
+            // Before the acks: whoever asks for the end after an ack is told of it.
+            out.push(Effect::Publish { segment, start, committed, decision, serves: true });
+        }
         if writer.machine.gate().is_open() {
             ack_through(writer, committed, trace, out);
             writer.first.gate_opened.get_or_insert(now);
             if Some(committed) > writer.machine.start() {
                 writer.first.commit.get_or_insert(now);
             }
-        }
-        let decision = writer.machine.decision();
-        let publication = (writer.machine.start(), committed, decision.is_some());
-        if writer.published != Some(publication) {
-            writer.published = Some(publication);
-            let start = writer.machine.start();
-            out.push(Effect::Publish { segment, start, committed, decision, serves: true });
         }
         self.report_gate(now, segment, out);
         if decision.is_some() {
