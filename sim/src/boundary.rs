@@ -67,6 +67,7 @@ fn plan(seed: u64, segment_records: u64, placement: Placement) -> Plan {
     plan.net.base_min_us = HOP_US;
     plan.net.base_max_us = HOP_US;
     plan.net.jitter_us = 0;
+    plan.disk.sectors = false;
     plan.disk.sync_min_us = SYNC_US;
     plan.disk.sync_max_us = SYNC_US;
     plan.metad.commit_min_us = 2_000;

@@ -17,6 +17,7 @@
 //! dropped the dirty pages and called them clean.
 
 pub mod disk;
+pub mod engine;
 pub mod format;
 pub mod sim;
 

@@ -177,7 +177,6 @@ impl Pool {
     }
 
     /// Does one piece of waiting work; `false` if there is none.
-    #[cfg(test)]
     pub fn work_once(&self) -> Result<bool, JournalError> {
         let work = self.supply.lock().next_work(&self.config);
         work.map_or(Ok(false), |work| self.execute(work).map(|()| true))

@@ -21,6 +21,8 @@ pub enum Fault {
     Eio,
     /// The operation fails with `ENOSPC`.
     NoSpace,
+    /// The next write lands whole blocks beside its place, over what is there, and is said to be done.
+    Misdirect,
     /// The machine or process stops in the middle of the operation: it and all later ones fail, until
     /// [`SimDisk::power_cut`] or [`SimDisk::kill`].
     Crash,
@@ -194,15 +196,37 @@ impl Sim {
     /// Counts an operation and says which fault it meets.
     fn begin(&mut self, life: u64) -> io::Result<Option<Fault>> {
         self.check(life)?;
-        let fault = self.fault.take_if(|(at, _)| *at == self.operations).map(|(_, fault)| fault);
+        let fault = self.fault.take_if(|(at, _)| *at <= self.operations).map(|(_, fault)| fault);
         self.operations += 1;
         self.is_crashed = fault == Some(Fault::Crash);
         Ok(fault)
     }
 
+    /// It waits for the next operation, of a kind it can strike.
+    fn put_off(&mut self, fault: Fault) {
+        self.fault = Some((self.operations, fault));
+    }
+
+    /// Another place in the file for a write of so many bytes, whole blocks away; the right one if there is no other.
+    fn beside(&mut self, id: u64, offset: usize, bytes: usize) -> usize {
+        let block = crate::format::BLOCK_BYTES as usize;
+        let file_bytes = self.inodes.get(&id).map_or(0, |inode| inode.current.len());
+        let within = offset % block;
+        let places = file_bytes.saturating_sub(bytes + within) / block + 1;
+        let place = self.below(places) * block + within;
+        if place + bytes <= file_bytes { place } else { offset }
+    }
+
     /// For operations that are done whole or not at all.
     fn begin_whole(&mut self, life: u64) -> io::Result<()> {
-        self.begin(life)?.map_or(Ok(()), |fault| Err(fault.error()))
+        match self.begin(life)? {
+            None => Ok(()),
+            Some(Fault::Misdirect) => {
+                self.put_off(Fault::Misdirect);
+                Ok(())
+            }
+            Some(fault) => Err(fault.error()),
+        }
     }
 
     fn write(&mut self, id: u64, data: &[u8], offset: usize) -> io::Result<()> {
@@ -233,7 +257,7 @@ impl Fault {
         match self {
             Fault::Eio => io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()),
             Fault::NoSpace => io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error()),
-            Fault::Crash => io::Error::other("the simulated machine went down"),
+            Fault::Crash | Fault::Misdirect => io::Error::other("the simulated machine went down"),
         }
     }
 }
@@ -321,10 +345,15 @@ impl DiskFile for SimFile {
     }
 
     fn write_all_at(&self, pieces: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
-        let data: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let mut data = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| data.extend_from_slice(piece));
         let mut sim = self.disk.sim.lock();
         match sim.begin(self.life)? {
             None => sim.write(self.id, &data, offset as usize),
+            Some(Fault::Misdirect) => {
+                let place = sim.beside(self.id, offset as usize, data.len());
+                sim.write(self.id, &data, place)
+            }
             Some(fault) => {
                 // A write that is broken off ends at a sector border of the file.
                 let end = offset as usize + sim.below(data.len() + 1);
@@ -348,8 +377,11 @@ impl DiskFile for SimFile {
     fn sync_data(&self) -> io::Result<()> {
         let mut sim = self.disk.sim.lock();
         let fault = sim.begin(self.life)?;
+        if fault == Some(Fault::Misdirect) {
+            sim.put_off(Fault::Misdirect);
+        }
         match fault {
-            None => {
+            None | Some(Fault::Misdirect) => {
                 sim.inodes.get_mut(&self.id).expect("an open handle keeps its inode").sync();
                 Ok(())
             }

@@ -123,6 +123,7 @@ impl World {
             | What::Founded(_)
             | What::Synced { .. }
             | What::Received
+            | What::JournalFailed
             | What::TailStep { .. }
             | What::ReadDone { .. }
             | What::Ask { .. }

@@ -1,6 +1,8 @@
 //! A node's disk, at the level of journal entries: group commit, completion in order, and at a crash a prefix of what was not
-//! synced. What was said to be durable is never lost. Not sectors: torn and misdirected writes are another model's matter.
+//! synced. What was said to be durable is never lost. In some seeds the entries lie in a real journal (`sectors`), and what
+//! survives is what that finds on torn sectors.
 
+use super::sectors::{Failed, Found as Reopened, Sectors, Stop};
 use bytes::{Bytes, BytesMut};
 use seam_wire::batch::{self, BatchHeader};
 use seam_wire::meta::SegmentSpec;
@@ -12,9 +14,10 @@ use segd_core::io::{Durability, Token, Write};
 use segd_core::node::{RestoredReplica, claim};
 use segd_core::replica::RestoredState;
 use segd_core::table::ProducerTable;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Piece {
     Header(Box<SegmentSpec>),
     Start { start: Offset, table: TableSnapshot },
@@ -25,13 +28,28 @@ enum Piece {
     Reclaimed,
 }
 
-#[derive(Clone, Debug)]
-struct Entry {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
     segment: SegmentId,
     piece: Piece,
     /// The last piece of a `Persist` completes it.
-    token: Option<Token>,
+    #[serde(skip)]
+    token: Option<u64>,
+    #[serde(skip)]
     needs_sync: bool,
+}
+
+impl Entry {
+    #[cfg(test)]
+    pub fn promise(epoch: u64) -> Entry {
+        let piece = Piece::Promise(Epoch(epoch));
+        Entry { segment: SegmentId(1), piece, token: None, needs_sync: true }
+    }
+
+    /// Says the same. Tokens are of one life.
+    pub fn is_same(&self, other: &Entry) -> bool {
+        self.segment == other.segment && self.piece == other.piece
+    }
 }
 
 /// What of a segment's records is here.
@@ -51,9 +69,14 @@ pub struct Disk {
     held: BTreeMap<SegmentId, Held>,
     /// The disk's mark: the first segment that an earlier disk cannot have held.
     pub founded: Option<SegmentId>,
+    pub sectors: Option<Box<Sectors>>,
 }
 
 impl Disk {
+    pub fn new(sectors: Option<Box<Sectors>>) -> Self {
+        Disk { sectors, ..Disk::default() }
+    }
+
     /// Takes the writes of one `Persist`. True if a sync is to be started now.
     pub fn write(&mut self, token: Token, segment: SegmentId, writes: Vec<Write>, durability: Durability) -> bool {
         let needs_sync = durability == Durability::Synced;
@@ -78,7 +101,7 @@ impl Disk {
             };
             self.entries.push(Entry { segment, piece, token: None, needs_sync });
         }
-        self.entries.last_mut().expect("a persist writes something").token = Some(token);
+        self.entries.last_mut().expect("a persist writes something").token = Some(token.0);
         self.start_sync()
     }
 
@@ -94,13 +117,19 @@ impl Disk {
         starts
     }
 
-    /// Entries a sync that starts now covers.
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    /// What waits is written. How many entries a sync that starts now covers.
+    pub fn begin_sync(&mut self) -> Result<usize, Failed> {
+        if let Some(sectors) = &mut self.sectors {
+            sectors.write(&self.entries)?;
+        }
+        Ok(self.entries.len())
     }
 
     /// The sync that covered `entries` is done. True if the next one is to be started now.
-    pub fn sync_done(&mut self, entries: usize) -> bool {
+    pub fn sync_done(&mut self, entries: usize) -> Result<bool, Failed> {
+        if let Some(sectors) = &mut self.sectors {
+            sectors.sync(entries)?;
+        }
         for entry in &self.entries[self.synced..entries] {
             if let (Piece::Batch { next, .. }, Some(held)) = (&entry.piece, self.held.get_mut(&entry.segment)) {
                 held.synced_end = held.synced_end.max(*next);
@@ -108,7 +137,7 @@ impl Disk {
         }
         self.synced = entries;
         self.syncing = false;
-        self.start_sync()
+        Ok(self.start_sync())
     }
 
     /// The newest token all of whose writes, and all before them, are as durable as was asked; told once.
@@ -118,7 +147,7 @@ impl Disk {
             if self.told >= self.synced && entry.needs_sync {
                 break;
             }
-            newest = entry.token.or(newest);
+            newest = entry.token.map(Token).or(newest);
             self.told += 1;
         }
         newest
@@ -193,9 +222,21 @@ impl Disk {
         self.entries.len() - self.synced
     }
 
-    /// The process ends: of what was not synced the first `kept` entries survive.
-    pub fn crash(&mut self, kept: usize) {
-        self.entries.truncate(self.synced + kept);
+    /// The process ends: of what was not synced the first `kept` entries survive, or what the journal finds of them. `Some`:
+    /// the disk is of no use any more; true: the journal said so.
+    pub fn crash(&mut self, stop: Stop, kept: usize) -> Option<bool> {
+        match &mut self.sectors {
+            None => self.entries.truncate(self.synced + kept),
+            Some(sectors) => match sectors.reopen(stop, std::mem::take(&mut self.entries), self.synced) {
+                Reopened::Entries(entries) => self.entries = entries,
+                Reopened::Unusable { refused } => return Some(refused),
+            },
+        }
+        self.rebuild();
+        None
+    }
+
+    fn rebuild(&mut self) {
         self.synced = self.entries.len();
         self.told = self.entries.len();
         self.syncing = false;

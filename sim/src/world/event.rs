@@ -77,6 +77,8 @@ pub enum What {
     },
     /// The journal took entries that need no sync.
     Received,
+    /// A write or a sync failed.
+    JournalFailed,
     ReadDone {
         token: Token,
         base: Offset,
@@ -96,7 +98,7 @@ pub enum What {
         from: Proc,
         from_life: u32,
         call: u64,
-        ask: Ask,
+        ask: Box<Ask>,
     },
     /// `None`: no answer in time.
     Answer {
@@ -158,6 +160,15 @@ pub enum Act {
         member: u8,
         term: u64,
     },
+    /// A process whose journal failed is started anew.
+    Renew {
+        node: u8,
+        life: u32,
+    },
+    Stop {
+        node: u8,
+        down_us: u64,
+    },
     SlowDiskEnds {
         node: u8,
     },
@@ -168,7 +179,6 @@ pub enum Act {
 }
 
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are the large one; a box would be an allocation an event")]
 pub enum Event {
     At { to: Proc, life: u32, what: What },
     Do(Act),

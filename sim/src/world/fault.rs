@@ -50,6 +50,24 @@ pub enum Fault {
     FailDisk {
         node: u8,
     },
+    /// An operation on the disk fails; the journal with it, until the process is started anew. Needs sectors.
+    DiskError {
+        node: u8,
+        after_operations: u64,
+        full: bool,
+    },
+    /// Bits turn over where nothing moves, then the process ends. Counts as a lost disk. Needs sectors.
+    Rot {
+        node: u8,
+        bits: u8,
+        down_us: u64,
+    },
+    /// A write lands beside its place; later the process ends. Counts as a lost disk. Needs sectors.
+    Misdirect {
+        node: u8,
+        after_operations: u64,
+        down_us: u64,
+    },
     SlowDisk {
         node: u8,
         factor: u64,

@@ -5,8 +5,10 @@ use super::event::{Act, Ask, Proc};
 use super::fault::{Fault, Moment, Then};
 use super::plan::{Drift, Plan};
 use super::rng::Rng;
+use super::sectors::Sectors;
 use super::trace::trace;
 use metad_core::Admin;
+use seam_journal::sim::Fault as DiskFault;
 use segd_core::io::Counter;
 
 const MS: u64 = 1_000;
@@ -125,21 +127,39 @@ pub fn draw_drift(plan: &mut Plan, rng: &mut Rng) {
     }
 }
 
-/// One disk is lost, in some seeds: as many as a quorum of two promises to survive.
-pub fn draw_disk_loss(plan: &mut Plan, rng: &mut Rng) {
+/// Disks are lost or damaged, in some seeds: as many as the quorum promises to survive, so that nothing acked may be lost. The
+/// other disks keep what they were given; their errors only stop them for a while.
+pub fn draw_damage(plan: &mut Plan, rng: &mut Rng) {
+    let until = plan.heal_at_us.max(301 * MS);
+    let mut faults = Vec::new();
+    if plan.disk.sectors && rng.percent(50) {
+        for _ in 0..rng.between(1, 3) {
+            let node = u8::try_from(rng.below(u64::from(plan.sizes.segds))).expect("small");
+            let after_operations = rng.below(20);
+            let error = Fault::DiskError { node, after_operations, full: rng.percent(50) };
+            faults.push((rng.between(300 * MS, until), error));
+        }
+    }
     // Where fewer answers fix an end than copies make it safe (A = R), a recovery may leave what it found on one disk.
     let (replicas, ack_quorum) = (plan.topic.replicas, plan.topic.ack_quorum);
-    if ack_quorum < 2 || replicas - ack_quorum + 1 < ack_quorum || !rng.percent(20) {
-        return;
+    let survives = if replicas - ack_quorum + 1 < ack_quorum { 0 } else { ack_quorum - 1 };
+    if survives > 0 && rng.percent(25) {
+        let mut nodes: Vec<u8> = (0..plan.sizes.segds).collect();
+        for _ in 0..rng.between(1, u64::from(survives)) {
+            let node = nodes.swap_remove(rng.index(nodes.len()));
+            for _ in 0..rng.between(1, 2) {
+                let down_us = rng.pick(&[5 * MS, 100 * MS, 700 * MS]);
+                let fault = match rng.below(if plan.disk.sectors { 8 } else { 4 }) {
+                    0 | 1 => Fault::FailDisk { node },
+                    2 | 3 => Fault::LoseDisk { node, down_us },
+                    4 | 5 => Fault::Rot { node, bits: rng.pick(&[1, 20, 200]), down_us },
+                    _ => Fault::Misdirect { node, after_operations: rng.below(8), down_us },
+                };
+                faults.push((rng.between(300 * MS, until), fault));
+            }
+        }
     }
-    let node = u8::try_from(rng.below(u64::from(plan.sizes.segds))).expect("small");
-    let at = rng.between(300 * MS, plan.heal_at_us.max(301 * MS));
-    let fault = if rng.percent(50) {
-        Fault::FailDisk { node }
-    } else {
-        Fault::LoseDisk { node, down_us: rng.pick(&[5 * MS, 100 * MS, 700 * MS]) }
-    };
-    plan.faults.push((at, fault));
+    plan.faults.extend(faults);
 }
 
 fn cut(rng: &mut Rng, plan: &Plan) -> Fault {
@@ -181,6 +201,19 @@ impl World {
                 }
             }
             Fault::FailDisk { node } => self.fail_disk(node),
+            Fault::DiskError { node, after_operations, full } => {
+                let kind = if full { DiskFault::NoSpace } else { DiskFault::Eio };
+                self.sectors(node, |sectors| sectors.fault_after(after_operations, kind));
+            }
+            Fault::Rot { node, bits, down_us } => {
+                self.sectors(node, |sectors| (0..bits).for_each(|_| sectors.flip_bit()));
+                self.crash(Proc::Segd(node), down_us);
+            }
+            Fault::Misdirect { node, after_operations, down_us } => {
+                self.sectors(node, |sectors| sectors.fault_after(after_operations, DiskFault::Misdirect));
+                let later = self.now + self.rng.between(10 * MS, 300 * MS);
+                self.act_at(later, Act::Stop { node, down_us });
+            }
             Fault::SlowDisk { node, factor, for_us } => {
                 self.segd(node).slow = factor;
                 self.act_at(self.now + for_us, Act::SlowDiskEnds { node });
@@ -209,12 +242,20 @@ impl World {
         }
     }
 
+    fn sectors(&mut self, node: u8, change: impl FnOnce(&mut Sectors)) {
+        if let Some(sectors) = &mut self.segd(node).disk.sectors {
+            change(sectors);
+        }
+    }
+
     fn lose_power(&mut self, down_us: u64) {
         self.see_power_loss();
+        self.power_is_off = true;
         for n in 0..self.plan.sizes.segds {
             let down_us = down_us + self.rng.between(0, 300 * MS);
             self.crash(Proc::Segd(n), down_us);
         }
+        self.power_is_off = false;
     }
 
     /// Node `n` did something that a fault may wait for.

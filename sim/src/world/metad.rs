@@ -137,13 +137,13 @@ impl World {
             },
             What::Broken { pipe } => self.metad_pipe_gone(n, pipe),
             What::Ask { from, from_life, call, ask } => {
-                if let Ask::Heartbeat { session, .. } = &ask {
+                if let Ask::Heartbeat { session, .. } = &*ask {
                     if !self.net.pipes.contains_key(session) {
                         return; // It was on its way when its session broke.
                     }
                     self.metad.members[usize::from(n)].sessions.insert(*session);
                 }
-                if let Ask::Report { report: Report::SoftMark { segment, .. }, .. } = &ask
+                if let Ask::Report { report: Report::SoftMark { segment, .. }, .. } = &*ask
                     && self.metad.leader == Some(n)
                 {
                     let again = !self.metad.announced.insert(*segment);
@@ -153,13 +153,14 @@ impl World {
                 member.next_reply += 1;
                 let reply = ReplyId(member.next_reply);
                 member.replies.insert(reply, (from, from_life, call));
-                self.metad_input(n, input_of(ask, reply));
+                self.metad_input(n, input_of(*ask, reply));
             }
             What::Peer { .. }
             | What::PeerUp(_)
             | What::Founded(_)
             | What::Synced { .. }
             | What::Received
+            | What::JournalFailed
             | What::TailStep { .. }
             | What::ReadDone { .. }
             | What::Answer { .. }
@@ -379,7 +380,7 @@ impl World {
         let from_life = self.state(from).life;
         if !self.net.is_cut(from, to) {
             let at = self.now + self.net.delay(from, to);
-            self.at(at, to, What::Ask { from, from_life, call, ask });
+            self.at(at, to, What::Ask { from, from_life, call, ask: Box::new(ask) });
         }
         let patience_us = self.plan.net.idle_us + 60_000;
         self.at(self.now + patience_us, from, What::Answer { call, answer: None });

@@ -7,6 +7,7 @@
 mod client;
 mod consumer;
 mod disk;
+mod disks;
 mod event;
 pub mod fault;
 mod faults;
@@ -18,6 +19,7 @@ pub mod plan;
 mod procs;
 mod rng;
 mod router;
+mod sectors;
 mod segd;
 mod sessions;
 mod settle;
@@ -64,6 +66,9 @@ pub struct World {
     rng: Rng,
     disk_rng: Rng,
     next_call: u64,
+    disks_made: u64,
+    /// All segd nodes lose power now.
+    power_is_off: bool,
     outbox: Vec<segd_core::io::Effect>,
     settle: settle::Settle,
     /// Faults that wait for their moment, by their place in the plan.
@@ -102,6 +107,8 @@ impl World {
             rng: Rng::new(plan.seed, 4),
             disk_rng: Rng::new(plan.seed, 5),
             next_call: 0,
+            disks_made: 0,
+            power_is_off: false,
             outbox: Vec::new(),
             settle: settle::Settle::default(),
             armed: Vec::new(),
@@ -113,6 +120,10 @@ impl World {
     }
 
     fn begin(&mut self) {
+        for n in 0..self.plan.sizes.segds {
+            let disk = self.new_disk(n);
+            self.segd(n).disk = disk;
+        }
         for who in self.plan.sizes.procs() {
             self.start(who);
         }
@@ -212,6 +223,12 @@ impl World {
             Act::ApplyAt { member, index } => self.apply_at(member, index),
             Act::Elect { term } => self.elect(term),
             Act::StepDown { member, term } => self.step_down(member, term),
+            Act::Renew { node, life } => {
+                if self.state(Proc::Segd(node)).life == life {
+                    self.crash(Proc::Segd(node), 1_000);
+                }
+            }
+            Act::Stop { node, down_us } => self.crash(Proc::Segd(node), down_us),
             Act::SlowDiskEnds { node } => self.segds[usize::from(node)].slow = 1,
             Act::MetadNormal => self.metad.slow_by_us = 0,
             Act::AskRoll => self.ask_roll(),

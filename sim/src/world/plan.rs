@@ -91,6 +91,8 @@ impl Drift {
 
 #[derive(Clone, Debug)]
 pub struct DiskPlan {
+    /// Under each node a real journal on simulated sectors.
+    pub sectors: bool,
     pub sync_min_us: u64,
     pub sync_max_us: u64,
     pub slow_ppm: u32,
@@ -177,7 +179,13 @@ impl Plan {
             topic: draw_topic(&mut rng, &load, mode),
             load,
             net: draw_net(&mut rng),
-            disk: DiskPlan { sync_min_us: 50, sync_max_us: rng.pick(&[100, 500, 3_000]), slow_ppm: 0, slow_us: 0 },
+            disk: DiskPlan {
+                sectors: Rng::new(seed, 11).percent(30),
+                sync_min_us: 50,
+                sync_max_us: rng.pick(&[100, 500, 3_000]),
+                slow_ppm: 0,
+                slow_us: 0,
+            },
             metad: MetadPlan {
                 commit_min_us: 500,
                 commit_max_us: rng.pick(&[1_000, 5_000, 40_000]),
@@ -215,7 +223,7 @@ impl Plan {
             FaultMode::All => {
                 super::faults::draw(&mut plan, &mut Rng::new(seed, 2));
                 super::faults::draw_drift(&mut plan, &mut Rng::new(seed, 6));
-                super::faults::draw_disk_loss(&mut plan, &mut Rng::new(seed, 7));
+                super::faults::draw_damage(&mut plan, &mut Rng::new(seed, 7));
                 super::faults::draw_moments(&mut plan, &mut Rng::new(seed, 10));
                 plan.faults.sort_by_key(|(at, _)| *at);
             }

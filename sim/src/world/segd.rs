@@ -5,21 +5,18 @@ use super::disk::Disk;
 use super::event::{Act, Ask, Proc, What};
 use super::links::{index_of, node_id};
 use super::net::{Frame, PipeId};
+use super::sectors::Stop;
 use super::sometimes::Sometimes;
 use super::tails::TailServe;
 use super::trace::trace;
 use super::watch::Watcher;
 use metad_core::Answer;
 use seam_wire::batch::BatchHeader;
-use seam_wire::meta::MetaItem;
 use seam_wire::msg::{Decision, FromSegd, ToSegd};
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 use segd_core::io::{Durability, Effect, Input, ReportId, StreamId};
 use segd_core::node::Node;
 use std::collections::BTreeMap;
-
-/// However slow a disk is, a sync ends: what lasts longer is a failed disk, and another fault.
-const SYNC_AT_MOST_US: u64 = 1_500_000;
 
 /// What tails may see of a segment. Bounds only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +41,10 @@ pub struct Segd {
     pub disk: Disk,
     /// Its disk is so many times slower than planned.
     pub slow: u64,
-    /// A sync failed: nothing more is written.
+    /// A sync failed: nothing more is written, until the disk is replaced by an empty one.
     pub disk_failed: bool,
+    /// A write or a sync failed, of a disk that is good again when the process is started anew.
+    pub journal_failed: bool,
     /// Its disk was lost when this was the youngest segment: what it held of it and of older ones is gone.
     pub lost_through: Option<SegmentId>,
     /// It ends after so many more effects.
@@ -75,6 +74,7 @@ impl Segd {
             disk: Disk::default(),
             slow: 1,
             disk_failed: false,
+            journal_failed: false,
             lost_through: None,
             dies_after: None,
             shown: BTreeMap::new(),
@@ -128,32 +128,15 @@ impl World {
         }
         let unsynced = self.segd(n).disk.unsynced();
         let kept = self.disk_rng.index(unsynced + 1);
+        let stop = if self.power_is_off || self.disk_rng.percent(50) { Stop::PowerCut } else { Stop::Kill };
         let segd = self.segd(n);
-        segd.disk.crash(kept);
+        let unusable = segd.disk.crash(stop, kept);
         let (id, slow, disk_failed, lost_through) = (segd.id, segd.slow, segd.disk_failed, segd.lost_through);
         let disk = std::mem::take(&mut segd.disk);
         *segd = Segd { disk, slow, disk_failed, lost_through, ..Segd::new(index_of(id)) };
-    }
-
-    /// An empty disk takes the place of the one that was there. Its process is down.
-    pub(super) fn lose_disk(&mut self, n: u8) {
-        self.stats.disks_lost += 1;
-        let ids = self.metad.meta.all_items().into_iter().filter_map(|item| match item {
-            MetaItem::Segment(view) => Some(view.spec.id),
-            MetaItem::Topic(_) | MetaItem::Node(_) | MetaItem::Ids { .. } => None,
-        });
-        let youngest = ids.max().unwrap_or_default();
-        let segd = self.segd(n);
-        segd.disk = Disk::default();
-        segd.disk_failed = false;
-        segd.lost_through = Some(youngest);
-    }
-
-    /// A sync failed. The process lives on and says so; its disk acks nothing any more.
-    pub(super) fn fail_disk(&mut self, n: u8) {
-        if self.runs(Proc::Segd(n)) && !self.segd(n).disk_failed {
-            self.segd(n).disk_failed = true;
-            self.segd_input(n, Input::JournalFailed);
+        if let Some(refused) = unusable {
+            self.stats.reached.hit(if refused { Sometimes::JournalRefuses } else { Sometimes::UnvouchedCut });
+            self.lose_disk(n);
         }
     }
 
@@ -184,10 +167,13 @@ impl World {
                 trace!(self, "{me:?} link to {node} stands");
                 self.segd_input(n, Input::PeerUp(node));
             }
-            What::Synced { .. } | What::Received if self.segd(n).disk_failed => {}
+            What::JournalFailed => self.journal_fails(n),
+            What::Synced { .. } | What::Received if self.segd(n).disk_failed || self.segd(n).journal_failed => {}
             What::Synced { entries } => {
-                if self.segd(n).disk.sync_done(entries) {
-                    self.start_sync(n);
+                match self.segd(n).disk.sync_done(entries) {
+                    Ok(false) => {}
+                    Ok(true) => self.start_sync(n),
+                    Err(_) => return self.journal_fails(n),
                 }
                 self.tell_completed(n);
             }
@@ -207,24 +193,6 @@ impl World {
             What::Watch => self.open_watch(me),
             What::Ask { .. } | What::Load => unreachable!("not for segd"),
         }
-    }
-
-    fn tell_completed(&mut self, n: u8) {
-        if let Some(token) = self.segd(n).disk.completed() {
-            self.segd_input(n, Input::Persisted { token });
-        }
-    }
-
-    fn start_sync(&mut self, n: u8) {
-        let plan = &self.plan.disk;
-        let mut latency = self.disk_rng.between(plan.sync_min_us, plan.sync_max_us);
-        if self.disk_rng.chance(plan.slow_ppm) {
-            latency += self.disk_rng.between(0, plan.slow_us);
-        }
-        let segd = self.segd(n);
-        let (entries, slow) = (segd.disk.len(), segd.slow);
-        let latency = (latency * slow).min(SYNC_AT_MOST_US);
-        self.at(self.now + latency, Proc::Segd(n), What::Synced { entries });
     }
 
     // -- the node

@@ -49,7 +49,7 @@ impl World {
         let load = segd.node.as_ref().map(|node| node.load(clock)).unwrap_or_default();
         if segd.registered {
             let (write_bytes_per_s, open_segments) = (load.write_bytes_per_s, load.open_segments);
-            let disk_failed = segd.disk_failed;
+            let disk_failed = segd.disk_failed || segd.journal_failed;
             let session = self.session(n);
             let ask = Ask::Heartbeat { session, node, incarnation, write_bytes_per_s, open_segments, disk_failed };
             self.segd_call(n, Call::Heartbeat, ask);

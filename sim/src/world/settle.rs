@@ -36,6 +36,8 @@ impl World {
                 if self.segd(n).disk_failed {
                     self.crash(who, 1);
                     self.lose_disk(n);
+                } else if self.segd(n).journal_failed {
+                    self.crash(who, 1);
                 }
                 let segd = self.segd(n);
                 segd.slow = 1;

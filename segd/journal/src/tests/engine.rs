@@ -1,25 +1,14 @@
-//! The journal without its threads: the caller decides when the supply of files is worked on.
+//! The journal without its threads, as these tests open it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::config::JournalConfig;
-use crate::health::Health;
-use crate::ledger::Ledger;
-use crate::pool::Pool;
-use crate::recover::{OpenReport, recover};
+pub use crate::engine::Engine;
+use crate::recover::OpenReport;
 use crate::sim::SimDisk;
-use crate::stats::Counters;
-use crate::writer::Writer;
 use crate::{Entry, Lsn, OpenError};
-
-pub struct Engine {
-    pub writer: Writer,
-    pub ledger: Arc<Ledger>,
-    pub pool: Arc<Pool>,
-    pub counters: Arc<Counters>,
-}
 
 pub type Replayed = Vec<(Lsn, Bytes)>;
 
@@ -37,14 +26,8 @@ pub fn small_config() -> JournalConfig {
 
 pub fn open(disk: &SimDisk, config: &JournalConfig) -> Result<(Engine, OpenReport, Replayed), OpenError> {
     let mut replayed = Vec::new();
-    let found = recover(disk, config, &mut |lsn, bytes| replayed.push((lsn, bytes)))?;
-    let (health, counters) = (Arc::new(Health::default()), Arc::new(Counters::default()));
-    let pool = Arc::new(Pool::new(Arc::new(disk.clone()), config.clone(), health, counters.clone(), found.supply));
-    pool.start(found.synced_through)?;
-    let next_lsn = found.report.next_lsn;
-    let ledger = Arc::new(Ledger::new(found.closed, next_lsn, found.synced_through));
-    let writer = Writer::new(pool.clone(), ledger.clone(), counters.clone(), found.run, next_lsn);
-    Ok((Engine { writer, ledger, pool, counters }, found.report, replayed))
+    let (engine, report) = Engine::open(Arc::new(disk.clone()), config, |lsn, bytes| replayed.push((lsn, bytes)))?;
+    Ok((engine, report, replayed))
 }
 
 impl Engine {
