@@ -82,6 +82,7 @@ pub fn node_info(report: NodeReport) -> rpc::NodeInfo {
         primaries: report.primaries,
         replicas: report.replicas,
         heartbeat_age_ms: report.heartbeat_age_ms.unwrap_or(0),
+        disk_failed: report.disk_failed,
     }
 }
 

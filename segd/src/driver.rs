@@ -190,7 +190,7 @@ impl Driver {
         match effect {
             Effect::Persist { token, segment, writes, durability } => {
                 if let Err(error) = self.store.persist(token, segment, &writes, durability, &self.completions) {
-                    tracing::error!(%error, "the journal takes nothing any more: this node's replicas are out of service");
+                    tracing::error!(%error, "the journal takes nothing: this node's replicas are out of service until it is started again");
                     self.inbox.complete(Input::JournalFailed);
                 }
             }

@@ -26,6 +26,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+/// For operators, of a journal that failed.
+const REMEDY: &str = "Free space on the disk of data_dir, or repair the disk, then restart segd; a disk whose content is lost \
+                      is replaced by an empty data_dir";
+
 /// A running node.
 pub struct Server {
     stop: CancellationToken,
@@ -80,8 +84,10 @@ impl Server {
             started,
         };
         let failed = inbox.clone();
+        let data_dir = config.data_dir.clone();
         store.journal().on_failure(move |error| {
-            tracing::error!(%error, "the journal failed: this disk acks nothing any more");
+            let data_dir = data_dir.display();
+            tracing::error!(%error, %data_dir, "the journal failed: this node acks nothing until it is started again. {REMEDY}");
             failed.complete(Input::JournalFailed);
         });
         let stop = CancellationToken::new();

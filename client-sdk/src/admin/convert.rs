@@ -133,6 +133,7 @@ pub(super) fn node(info: rpc::NodeInfo) -> NodeInfo {
         primaries: info.primaries,
         replicas: info.replicas,
         heartbeat_age_ms: info.heartbeat_age_ms,
+        disk_failed: info.disk_failed,
     }
 }
 

@@ -100,6 +100,8 @@ pub struct NodeInfo {
     /// Segments it holds a copy of.
     pub replicas: u32,
     pub heartbeat_age_ms: u64,
+    /// Its disk is full or broken: it takes no writes until that is mended and it is started again.
+    pub disk_failed: bool,
 }
 
 /// One roll of a range. Durations of metad are on its leader's clock, the rest on the primaries'.

@@ -1,7 +1,7 @@
 //! Sessions: what metad learns of a node that dies, and what it does not believe.
 
 use crate::cluster::{Cluster, PATIENCE, until};
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, heartbeat};
 use seam_grpc as rpc;
 use seam_transport::Role;
 use seam_wire::NodeId;
@@ -50,4 +50,29 @@ async fn sessions_move_to_the_next_leader_and_nobody_is_suspected() {
     wait_for(&cluster, &["dead", "live", "live"]).await;
     let text = cluster.members[new].as_ref().unwrap().registry().render();
     assert!(text.lines().any(|line| line == "seam_metad_sessions_broken_total 1"), "{text}");
+}
+
+/// Its process lives and its session stands, so it is no dead node: what an operator needs to know is told beside that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_disk_is_told_to_operators() {
+    let cluster = Cluster::started().await;
+    let nodes = Nodes::start(&cluster, 2).await;
+    let admin = cluster.client("client", Role::Client);
+    let failed = async || -> Vec<bool> {
+        let nodes = admin.list_nodes(rpc::ListNodesRequest {}).await.unwrap().nodes;
+        nodes.into_iter().map(|node| node.disk_failed).collect()
+    };
+    assert_eq!(failed().await, [false, false]);
+    nodes.kill(NodeId(2));
+    let beat = rpc::HeartbeatRequest { disk_failed: true, ..heartbeat(NodeId(2)) };
+    let told = async {
+        loop {
+            let mut session = nodes.clients[&NodeId(2)].open_session(beat).await.unwrap();
+            session.answer().await.unwrap();
+            if failed().await == [false, true] {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("the failed disk is told");
 }

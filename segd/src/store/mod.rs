@@ -6,6 +6,7 @@
 mod log;
 mod mark;
 mod restore;
+mod room;
 mod scribe;
 
 pub use log::{Published, ReadError, SegmentLog};
@@ -44,6 +45,7 @@ impl Store {
         let mut restored = restore::read_files(&dir)?;
         let mut config = JournalConfig::new(data_dir.join("journal"));
         config.file_bytes = limits.journal_file_bytes;
+        room::check(&config)?;
         let (journal, report) = Journal::open(config, |lsn, bytes| restored.replay(lsn, bytes))?;
         tracing::info!(entries = report.entries, "journal replayed");
         let scribe = Scribe::start(dir.clone(), limits, journal.clone())?;
