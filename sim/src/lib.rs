@@ -4,4 +4,6 @@ pub mod boundary;
 pub mod campaign;
 pub mod model;
 pub mod report;
+pub mod scenario;
+pub mod shrink;
 pub mod world;

@@ -4,9 +4,10 @@ use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use sim::campaign;
 use sim::report::{self, Report};
-use sim::world::plan::FaultMode;
+use sim::scenario::Scenario;
+use sim::world::plan::{FaultMode, Plan};
 use sim::world::trace::TraceMode;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Parser)]
@@ -60,11 +61,23 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Makes what a seed (or a scenario) shows small, and keeps it in a file: fewer faults, clients, nodes, less time.
+    Shrink {
+        what: String,
+        #[arg(long, value_enum, default_value = "all")]
+        faults: Faults,
+        /// As in `run`.
+        #[arg(long)]
+        trap: Option<String>,
+        /// The file to write.
+        #[arg(long)]
+        out: PathBuf,
+    },
     /// Explores the states of the roll protocol's machines.
     Model(sim::model::ModelArgs),
-    /// Runs one seed again.
+    /// Runs one seed again, or a scenario that was kept in a file.
     Replay {
-        seed: u64,
+        what: String,
         #[arg(long, value_enum, default_value = "all")]
         faults: Faults,
         /// Every event, a line each.
@@ -90,9 +103,13 @@ fn main() -> Result<()> {
         }
         Command::Sum { files, json } => tell(&Report::sum(&files)?, json),
         Command::Model(args) => sim::model::run(args),
-        Command::Replay { seed, faults, trace, trace_hash, plan, trap } => {
+        Command::Replay { what, faults, trace, trace_hash, plan, trap } => {
             activate(trap)?;
-            replay(seed, faults, trace, trace_hash, plan)
+            replay(&what, faults, trace, trace_hash, plan)
+        }
+        Command::Shrink { what, faults, trap, out } => {
+            activate(trap.clone())?;
+            shrink(&what, faults, trap, &out)
         }
     }
 }
@@ -125,6 +142,7 @@ fn run(run: &Run) -> Result<()> {
             eprintln!("seed {seed}: {}", violation.what);
             let flag = if matches!(faults, Faults::None) { " --faults none" } else { "" };
             eprintln!("  replay with: sim replay {seed}{flag} --trace");
+            eprintln!("  make it small with: sim shrink {seed}{flag} --out sim/bugbase/NAME.json");
         }
         if summary.seeds.is_multiple_of(1_000) {
             let minutes = began.elapsed().as_secs_f64() / 60.0;
@@ -144,19 +162,45 @@ fn tell(report: &Report, json: bool) -> Result<()> {
     report.verdict()
 }
 
-fn replay(seed: u64, faults: Faults, trace: bool, trace_hash: bool, plan: bool) -> Result<()> {
-    if plan {
-        println!("{:#?}", sim::world::plan::Plan::draw(seed, faults.into()));
+/// The plan of a seed, or of a scenario's file.
+fn plan_of(what: &str, faults: Faults) -> Result<Plan> {
+    match what.parse() {
+        Ok(seed) => Ok(Plan::draw(seed, faults.into())),
+        Err(_) => Ok(Scenario::read(Path::new(what))?.plan),
+    }
+}
+
+fn replay(what: &str, faults: Faults, trace: bool, trace_hash: bool, show_plan: bool) -> Result<()> {
+    let plan = plan_of(what, faults)?;
+    if show_plan {
+        println!("{plan:#?}");
     }
     let mode = match (trace, trace_hash) {
         (true, _) => TraceMode::Print,
         (false, true) => TraceMode::Hash,
         (false, false) => TraceMode::Off,
     };
-    match campaign::run_seed(seed, faults.into(), mode) {
+    match campaign::run_plan(plan, mode) {
         Ok(outcome) if trace_hash => println!("{:016x}", outcome.trace_hash),
         Ok(outcome) => println!("{:#?}", outcome.stats),
-        Err(violation) => bail!("seed {seed}: {}", violation.what),
+        Err(violation) => bail!("{what}: {}", violation.what),
     }
+    Ok(())
+}
+
+fn shrink(what: &str, faults: Faults, trap: Option<String>, out: &Path) -> Result<()> {
+    let plan = plan_of(what, faults)?;
+    let size = |plan: &Plan| {
+        let nodes = plan.sizes.all();
+        format!("{} faults, {nodes} processes, {} batches", plan.faults.len(), plan.load.batches)
+    };
+    let before = size(&plan);
+    let Some(shrunk) = sim::shrink::shrink(plan) else { bail!("{what} breaks no rule") };
+    println!("{before}; after {} runs: {}", shrunk.tries, size(&shrunk.plan));
+    println!("{}", shrunk.what);
+    let breaks = sim::scenario::rule_of(&shrunk.what);
+    let said = shrunk.what.lines().nth(1).unwrap_or(&shrunk.what).to_owned();
+    Scenario { what: said, trap, breaks, plan: shrunk.plan }.write(out)?;
+    println!("kept in {}", out.display());
     Ok(())
 }

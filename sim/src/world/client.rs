@@ -142,13 +142,14 @@ impl World {
     }
 
     fn next_batch(&mut self, n: u8) {
+        let me = Proc::Client(n);
         let plan = &self.plan.load;
         let (max_records, value_bytes, deadline_us) = (plan.max_records, plan.value_bytes, plan.deadline_us);
-        let count = u32::try_from(self.rng.between(1, u64::from(max_records))).expect("small");
+        let count = u32::try_from(self.dice(me).between(1, u64::from(max_records))).expect("small");
         let now = self.now;
         // What is sent after the healing may wait for what overload left behind, but must get through.
         let deadline_us = if self.producer(n).probes_begun { PROBE_DEADLINE_US } else { deadline_us };
-        let deadline = self.clock(Proc::Client(n)).after_us(deadline_us);
+        let deadline = self.clock(me).after_us(deadline_us);
         let producer = &mut self.producers[usize::from(n)];
         if producer.batches >= producer.quota {
             return;

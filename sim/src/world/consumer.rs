@@ -90,8 +90,9 @@ impl World {
     }
 
     pub(super) fn start_consumer(&mut self, n: u8) {
-        let at = self.now + if n == 0 { 130_000 } else { self.rng.between(130_000, 600_000) };
-        self.at(at, self.consumer_proc(n), What::Load);
+        let me = self.consumer_proc(n);
+        let at = self.now + if n == 0 { 130_000 } else { self.dice(me).between(130_000, 600_000) };
+        self.at(at, me, What::Load);
     }
 
     /// Takes the place of consumer `n` to read everything once, from the earliest offset to the end.

@@ -40,7 +40,7 @@ impl World {
         if !self.segd(n).journal_failed && !self.segd(n).disk_failed {
             self.segd(n).journal_failed = true;
             self.stats.reached.hit(Sometimes::JournalFails);
-            let at = self.now + self.disk_rng.between(1_000, 500_000);
+            let at = self.now + self.dice(Proc::Segd(n)).between(1_000, 500_000);
             let life = self.state(Proc::Segd(n)).life;
             self.act_at(at, Act::Renew { node: n, life });
             self.segd_input(n, Input::JournalFailed);
@@ -62,10 +62,11 @@ impl World {
     }
 
     pub(super) fn start_sync(&mut self, n: u8) {
-        let plan = &self.plan.disk;
-        let mut latency = self.disk_rng.between(plan.sync_min_us, plan.sync_max_us);
-        if self.disk_rng.chance(plan.slow_ppm) {
-            latency += self.disk_rng.between(0, plan.slow_us);
+        let plan = self.plan.disk.clone();
+        let dice = self.dice(Proc::Segd(n));
+        let mut latency = dice.between(plan.sync_min_us, plan.sync_max_us);
+        if dice.chance(plan.slow_ppm) {
+            latency += dice.between(0, plan.slow_us);
         }
         let segd = self.segd(n);
         let (begun, slow) = (segd.disk.begin_sync(), segd.slow);

@@ -7,12 +7,13 @@ use seam_wire::msg::Peer;
 use seam_wire::report::Report;
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 use segd_core::io::Token;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
 /// A process of the simulated cluster.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Proc {
     Metad(u8),
     Segd(u8),

@@ -1,9 +1,10 @@
 //! The faults that a plan may hold. What each does is in `faults`.
 
 use super::event::Proc;
+use serde::{Deserialize, Serialize};
 
 /// A moment of a roll or a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
     Switched,
     GateOpened,
@@ -11,7 +12,7 @@ pub enum Moment {
     RecoveryDone,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// At the next such moment, and so long after it: the node where it happens (or all of them, of a power loss) is struck.
     At {
@@ -94,7 +95,7 @@ pub enum Fault {
 }
 
 /// What strikes a node at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Then {
     Crash {
         down_us: u64,

@@ -211,7 +211,7 @@ impl World {
             }
             Fault::Misdirect { node, after_operations, down_us } => {
                 self.sectors(node, |sectors| sectors.fault_after(after_operations, DiskFault::Misdirect));
-                let later = self.now + self.rng.between(10 * MS, 300 * MS);
+                let later = self.now + self.dice(Proc::Segd(node)).between(10 * MS, 300 * MS);
                 self.act_at(later, Act::Stop { node, down_us });
             }
             Fault::SlowDisk { node, factor, for_us } => {
@@ -234,7 +234,7 @@ impl World {
             }
             Fault::BreakPipes { who, percent } => {
                 for pipe in self.net.pipes_of(who) {
-                    if self.rng.percent(percent) {
+                    if self.dice(who).percent(percent) {
                         self.break_pipe(pipe);
                     }
                 }
@@ -252,7 +252,7 @@ impl World {
         self.see_power_loss();
         self.power_is_off = true;
         for n in 0..self.plan.sizes.segds {
-            let down_us = down_us + self.rng.between(0, 300 * MS);
+            let down_us = down_us + self.dice(Proc::Segd(n)).between(0, 300 * MS);
             self.crash(Proc::Segd(n), down_us);
         }
         self.power_is_off = false;

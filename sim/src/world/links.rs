@@ -129,7 +129,8 @@ impl World {
         }
         link.up = false;
         link.epoch += 1;
-        let at = self.now + self.rng.between(1_000, self.net.plan.reconnect_us.max(1_000));
+        let most = self.net.plan.reconnect_us.max(1_000);
+        let at = self.now + self.dice(Proc::Segd(from)).between(1_000, most);
         self.act_at(at, Act::Connect { from, to });
     }
 
@@ -141,7 +142,7 @@ impl World {
         }
         let ready = self.runs(a) && self.runs(b) && !self.net.is_cut(a, b) && !self.net.is_cut(b, a);
         if !ready {
-            let at = self.now + self.rng.between(5_000, 30_000);
+            let at = self.now + self.dice(a).between(5_000, 30_000);
             return self.act_at(at, Act::Connect { from, to });
         }
         self.net.link(from, to).up = true;

@@ -204,7 +204,7 @@ impl World {
         }
         trace!(self, "metad-{} proposes {command:?}", n + 1);
         let plan = &self.plan.metad;
-        let takes = self.rng.between(plan.commit_min_us, plan.commit_max_us) + self.metad.slow_by_us;
+        let takes = self.log_rng.between(plan.commit_min_us, plan.commit_max_us) + self.metad.slow_by_us;
         let at = (self.now + takes).max(self.metad.last_commit_at + 1);
         self.metad.last_commit_at = at;
         self.metad.inflight.push_back((token, command));
@@ -240,7 +240,7 @@ impl World {
             self.push_updates(leader);
         }
         for member in (0..self.plan.sizes.metads).filter(|member| by.is_none_or(|(leader, _)| leader != *member)) {
-            let lag = self.rng.between(100, self.plan.metad.follower_lag_us.max(100));
+            let lag = self.log_rng.between(100, self.plan.metad.follower_lag_us.max(100));
             self.act_at(self.now + lag, Act::ApplyAt { member, index });
         }
     }
@@ -305,7 +305,7 @@ impl World {
         self.stats.leaders_lost += 1;
         self.metad.term += 1;
         let inflight = std::mem::take(&mut self.metad.inflight);
-        let kept = inflight.iter().take_while(|_| self.rng.percent(kept_percent)).count();
+        let kept = inflight.iter().take_while(|_| self.log_rng.percent(kept_percent)).count();
         self.metad.in_doubt = inflight.into_iter().take(kept).map(|(_, command)| command).collect();
         let term = self.metad.term;
         self.act_at(self.now + for_us.max(1), Act::Elect { term });
@@ -340,7 +340,7 @@ impl World {
         if fit.len() * 2 <= usize::from(self.plan.sizes.metads) {
             return self.act_at(self.now + 10_000, Act::Elect { term });
         }
-        let leader = self.rng.pick(&fit);
+        let leader = self.log_rng.pick(&fit);
         trace!(self, "metad-{} leads", leader + 1);
         for command in std::mem::take(&mut self.metad.in_doubt) {
             self.commit(command, None);

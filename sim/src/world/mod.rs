@@ -8,7 +8,7 @@ mod client;
 mod consumer;
 mod disk;
 mod disks;
-mod event;
+pub mod event;
 pub mod fault;
 mod faults;
 mod links;
@@ -37,7 +37,7 @@ use net::Net;
 use oracle::Oracle;
 use plan::{Drift, Plan};
 use procs::ProcState;
-use rng::Rng;
+use rng::{Rng, lane};
 use router::Router;
 use seam_wire::Tick;
 use segd::Segd;
@@ -64,7 +64,10 @@ pub struct World {
     stats: Stats,
     trace: Trace,
     rng: Rng,
-    disk_rng: Rng,
+    /// Of metad's log: commits, lags, elections.
+    log_rng: Rng,
+    /// Of each process, for what it does and what befalls it: one that is taken out leaves the others' luck alone.
+    dice: Vec<Rng>,
     next_call: u64,
     disks_made: u64,
     /// All segd nodes lose power now.
@@ -94,7 +97,7 @@ impl World {
         let mut world = World {
             now: 0,
             heap: Heap::default(),
-            net: Net::new(plan.net.clone(), sizes, Rng::new(plan.seed, 3)),
+            net: Net::new(plan.net.clone(), sizes, plan.seed),
             procs: (0..sizes.all()).map(|_| ProcState::default()).collect(),
             segds: (0..sizes.segds).map(Segd::new).collect(),
             metad: Metad::new(sizes.metads, plan.timing, plan.candidates),
@@ -105,7 +108,8 @@ impl World {
             stats: Stats::default(),
             trace: Trace::new(mode),
             rng: Rng::new(plan.seed, 4),
-            disk_rng: Rng::new(plan.seed, 5),
+            log_rng: Rng::new(plan.seed, 5),
+            dice: sizes.procs().into_iter().map(|who| Rng::new(plan.seed, lane(who))).collect(),
             next_call: 0,
             disks_made: 0,
             power_is_off: false,
@@ -243,6 +247,11 @@ impl World {
                 node.assert_invariants();
             }
         }
+    }
+
+    fn dice(&mut self, who: Proc) -> &mut Rng {
+        let index = self.plan.sizes.index(who);
+        &mut self.dice[index]
     }
 
     // -- scheduling

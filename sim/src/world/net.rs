@@ -6,7 +6,7 @@
 
 use super::event::Proc;
 use super::plan::{NetPlan, Sizes};
-use super::rng::Rng;
+use super::rng::{Rng, lane_between};
 use bytes::Bytes;
 use seam_wire::SegmentId;
 use seam_wire::meta::MetaUpdate;
@@ -74,7 +74,8 @@ pub struct Link {
 pub struct Net {
     pub plan: NetPlan,
     sizes: Sizes,
-    rng: Rng,
+    /// Of each directed pair: a message more on one leaves the others' luck alone.
+    dice: Vec<Rng>,
     base: Vec<u64>,
     /// How many cuts lie on each directed pair.
     cuts: Vec<u8>,
@@ -97,13 +98,16 @@ pub enum Sent {
 }
 
 impl Net {
-    pub fn new(plan: NetPlan, sizes: Sizes, mut rng: Rng) -> Self {
+    pub fn new(plan: NetPlan, sizes: Sizes, seed: u64) -> Self {
         let n = sizes.all();
-        let base = (0..n * n).map(|_| rng.between(plan.base_min_us, plan.base_max_us)).collect();
+        let procs = sizes.procs();
+        let pairs = procs.iter().flat_map(|from| procs.iter().map(move |to| (*from, *to)));
+        let mut dice: Vec<Rng> = pairs.map(|(from, to)| Rng::new(seed, lane_between(from, to))).collect();
+        let base = dice.iter_mut().map(|rng| rng.between(plan.base_min_us, plan.base_max_us)).collect();
         Net {
             plan,
             sizes,
-            rng,
+            dice,
             base,
             cuts: vec![0; n * n],
             pipes: BTreeMap::new(),
@@ -118,9 +122,10 @@ impl Net {
     }
 
     pub fn delay(&mut self, from: Proc, to: Proc) -> u64 {
-        let base = self.base[self.pair(from, to)];
-        let jitter = self.rng.between(0, self.plan.jitter_us);
-        let slow = if self.rng.chance(self.plan.slow_ppm) { self.rng.between(0, self.plan.slow_us) } else { 0 };
+        let pair = self.pair(from, to);
+        let (base, dice) = (self.base[pair], &mut self.dice[pair]);
+        let jitter = dice.between(0, self.plan.jitter_us);
+        let slow = if dice.chance(self.plan.slow_ppm) { dice.between(0, self.plan.slow_us) } else { 0 };
         (base + jitter + slow).max(1)
     }
 
@@ -245,10 +250,11 @@ impl Net {
         if !self.link(from, to).up {
             return Sent::Lost;
         }
-        if self.rng.chance(self.plan.break_ppm) {
+        let (a, b) = (Proc::Segd(from), Proc::Segd(to));
+        let pair = self.pair(a, b);
+        if self.dice[pair].chance(self.plan.break_ppm) {
             return Sent::Broke;
         }
-        let (a, b) = (Proc::Segd(from), Proc::Segd(to));
         let at = now + self.delay(a, b);
         if self.plan.ordered {
             let last = self.last_peer.entry((from, to, segment)).or_default();
@@ -256,10 +262,11 @@ impl Net {
             *last = at;
             return Sent::Arrives { at, again: None };
         }
-        if self.rng.chance(self.plan.loss_ppm) {
+        if self.dice[pair].chance(self.plan.loss_ppm) {
             return Sent::Lost;
         }
-        let again = self.rng.chance(self.plan.dup_ppm).then(|| now + self.delay(a, b) + self.rng.between(0, 50_000));
+        let again = self.dice[pair].chance(self.plan.dup_ppm);
+        let again = again.then(|| now + self.delay(a, b) + self.dice[pair].between(0, 50_000));
         Sent::Arrives { at, again }
     }
 }

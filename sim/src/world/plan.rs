@@ -11,7 +11,7 @@ use segd_core::node::Settings;
 use serde::{Deserialize, Serialize};
 
 /// How many processes of each kind. Clients: producers first, then consumers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sizes {
     pub metads: u8,
     pub segds: u8,
@@ -50,7 +50,7 @@ impl Sizes {
 }
 
 /// Times in microseconds, chances in millionths.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetPlan {
     pub base_min_us: u64,
     pub base_max_us: u64,
@@ -69,7 +69,7 @@ pub struct NetPlan {
 }
 
 /// How much too fast a process's clock runs, in millionths; negative: too slow.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Drift(pub i32);
 
 impl Drift {
@@ -89,7 +89,7 @@ impl Drift {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiskPlan {
     /// Under each node a real journal on simulated sectors.
     pub sectors: bool,
@@ -99,7 +99,7 @@ pub struct DiskPlan {
     pub slow_us: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MetadPlan {
     pub commit_min_us: u64,
     pub commit_max_us: u64,
@@ -111,7 +111,7 @@ pub struct MetadPlan {
     pub coalesce: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
     pub batches: u32,
     /// Batches each producer sends after all is healed; every one must be written.
@@ -134,7 +134,7 @@ pub enum FaultMode {
     All,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     pub sizes: Sizes,
@@ -143,11 +143,15 @@ pub struct Plan {
     pub net: NetPlan,
     pub disk: DiskPlan,
     pub metad: MetadPlan,
+    #[serde(skip, default = "fast_timing")]
     pub timing: Timing,
     /// Candidates of one segment that metad keeps at once.
     pub candidates: u32,
+    #[serde(skip, default = "fast_settings")]
     pub segd: Settings,
+    #[serde(skip, default = "fast_producer")]
     pub producer: ProducerSettings,
+    #[serde(skip, default = "fast_tail")]
     pub tail: TailSettings,
     /// When, and what. In order of time.
     pub faults: Vec<(u64, Fault)>,
@@ -197,20 +201,8 @@ impl Plan {
             timing: fast_timing(),
             candidates: Rng::new(seed, 8).pick(&[1, 2, 4, 4]),
             segd: fast_settings(),
-            producer: ProducerSettings {
-                reopen_min_us: 5 * MS,
-                reopen_max_us: 100 * MS,
-                moved_patience_us: 300 * MS,
-                ..ProducerSettings::default()
-            },
-            tail: TailSettings {
-                stall_us: 200 * MS,
-                silence_us: 500 * MS,
-                silence_max_us: 8_000 * MS,
-                retry_min_us: 5 * MS,
-                retry_max_us: 100 * MS,
-                patience_us: 60_000 * MS,
-            },
+            producer: fast_producer(),
+            tail: fast_tail(),
             faults: Vec::new(),
             heal_at_us,
             settle_us: 60_000 * MS,
@@ -324,5 +316,25 @@ pub fn fast_settings() -> Settings {
         recent_bytes: 2_000,
         chunk_bytes: 1_000,
         ..Settings::default()
+    }
+}
+
+pub fn fast_producer() -> ProducerSettings {
+    ProducerSettings {
+        reopen_min_us: 5 * MS,
+        reopen_max_us: 100 * MS,
+        moved_patience_us: 300 * MS,
+        ..ProducerSettings::default()
+    }
+}
+
+pub fn fast_tail() -> TailSettings {
+    TailSettings {
+        stall_us: 200 * MS,
+        silence_us: 500 * MS,
+        silence_max_us: 8_000 * MS,
+        retry_min_us: 5 * MS,
+        retry_max_us: 100 * MS,
+        patience_us: 60_000 * MS,
     }
 }

@@ -1,12 +1,36 @@
 //! Numbers from the seed, and from nothing else. One lane a concern, so that a change in one leaves the others' draws alone.
 
+use super::event::Proc;
+
+/// The lane of what a process does and what befalls it; the same whatever others there are.
+pub fn lane(who: Proc) -> u64 {
+    (1 << 20) + code(who)
+}
+
+/// The lane of what happens on the way from one process to another.
+pub fn lane_between(from: Proc, to: Proc) -> u64 {
+    (1 << 30) + (code(from) << 10) + code(to)
+}
+
+fn code(who: Proc) -> u64 {
+    let (kind, n) = match who {
+        Proc::Metad(n) => (0, n),
+        Proc::Segd(n) => (1, n),
+        Proc::Router(n) => (2, n),
+        Proc::Client(n) => (3, n),
+    };
+    kind * 256 + u64::from(n)
+}
+
 /// SplitMix64: small, and good enough for drawing faults.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
     pub fn new(seed: u64, lane: u64) -> Self {
-        let mut rng = Rng(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // Mixed, or one lane would be its neighbour a step later.
+        let mut salt = Rng(lane);
+        let mut rng = Rng(seed ^ salt.next());
         rng.next();
         rng
     }
@@ -45,5 +69,20 @@ impl Rng {
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_have_no_number_in_common() {
+        let draws = (0..200).flat_map(|lane| {
+            let mut rng = Rng::new(0, lane);
+            (0..50).map(move |_| rng.next())
+        });
+        let draws: std::collections::BTreeSet<u64> = draws.collect();
+        assert_eq!(draws.len(), 200 * 50);
     }
 }

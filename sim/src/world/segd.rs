@@ -113,7 +113,7 @@ impl World {
         self.at(self.now + 1, me, What::Beat);
         self.at(self.now + 1, me, What::Watch);
         for peer in (0..self.plan.sizes.segds).filter(|peer| *peer != n) {
-            let at = self.now + self.rng.between(1, 2_000);
+            let at = self.now + self.dice(me).between(1, 2_000);
             self.act_at(at, Act::Connect { from: n, to: peer });
         }
     }
@@ -127,8 +127,10 @@ impl World {
             own.epoch += 1;
         }
         let unsynced = self.segd(n).disk.unsynced();
-        let kept = self.disk_rng.index(unsynced + 1);
-        let stop = if self.power_is_off || self.disk_rng.percent(50) { Stop::PowerCut } else { Stop::Kill };
+        let power_is_off = self.power_is_off;
+        let dice = self.dice(Proc::Segd(n));
+        let kept = dice.index(unsynced + 1);
+        let stop = if dice.percent(50) || power_is_off { Stop::PowerCut } else { Stop::Kill };
         let segd = self.segd(n);
         let unusable = segd.disk.crash(stop, kept);
         let (id, slow, disk_failed, lost_through) = (segd.id, segd.slow, segd.disk_failed, segd.lost_through);
@@ -237,12 +239,13 @@ impl World {
                 }
             }
             Effect::Found { first } => {
-                let latency = self.disk_rng.between(self.plan.disk.sync_min_us, self.plan.disk.sync_max_us);
+                let (least, most) = (self.plan.disk.sync_min_us, self.plan.disk.sync_max_us);
+                let latency = self.dice(me).between(least, most);
                 self.at(self.now + latency, me, What::Founded(first));
             }
             Effect::Read { token, segment, from, max_bytes } => {
                 let (base, next, payload) = self.segd(n).disk.read(segment, from, None, max_bytes as usize);
-                let at = self.now + self.disk_rng.between(10, 2_000);
+                let at = self.now + self.dice(me).between(10, 2_000);
                 self.at(at, me, What::ReadDone { token, base, next, payload });
             }
             Effect::Send { to, segment, msg, payload, trace: _ } => self.send_peer(n, to, segment, msg, payload),

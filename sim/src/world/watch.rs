@@ -34,7 +34,7 @@ impl World {
 
     pub(super) fn open_watch(&mut self, who: Proc) {
         let members = self.plan.sizes.metads;
-        let turn = u8::try_from(self.rng.below(u64::from(members))).expect("below a u8");
+        let turn = u8::try_from(self.dice(who).below(u64::from(members))).expect("below a u8");
         let Some(watcher) = self.watcher(who).filter(|watcher| watcher.pipe.is_none()) else { return };
         watcher.member = (watcher.member + 1 + turn) % members;
         let (member, after) = (watcher.member, watcher.version);
@@ -50,7 +50,7 @@ impl World {
         let Some(watcher) = self.watcher(who) else { return };
         if watcher.pipe == Some(pipe) {
             watcher.pipe = None;
-            let at = self.now + self.rng.between(1_000, 20_000);
+            let at = self.now + self.dice(who).between(1_000, 20_000);
             self.at(at, who, What::Watch);
         }
     }
