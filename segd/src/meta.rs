@@ -44,6 +44,8 @@ impl Reporter {
 
 /// A session that ended sooner is opened again only after so long: refusals must not make a tight loop.
 const REOPEN_PAUSE: Duration = Duration::from_millis(50);
+/// Pause where metad and this node do not trust each other's certificates: that needs a person.
+const UNTRUSTED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Registers, then keeps a session with the metad leader, for as long as the process lives: while it stands metad knows
 /// that this process does. Registers again whenever metad does not know this life.
@@ -62,6 +64,8 @@ pub async fn stay_registered(
             () = stop.cancelled() => return,
             outcome = register_and_beat(&client, &config, incarnation, &gauges, &inbox, &mut told) => outcome,
         };
+        let untrusted = matches!(outcome, Err(MetaError::Untrusted { .. }));
+        let pause = if untrusted { UNTRUSTED_PAUSE } else { REOPEN_PAUSE };
         if let Err(error) = outcome
             && !std::mem::replace(&mut told, true)
         {
@@ -69,7 +73,7 @@ pub async fn stay_registered(
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(REOPEN_PAUSE.saturating_sub(since.elapsed())) => {}
+            () = tokio::time::sleep(pause.saturating_sub(since.elapsed())) => {}
         }
     }
 }

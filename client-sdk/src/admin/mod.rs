@@ -162,8 +162,10 @@ impl Admin {
 fn failed(what: String, error: MetaError) -> Error {
     let detail = error.to_string();
     let source = match error {
-        // Every call may be made again, and may have taken effect.
-        MetaError::Deadline { .. } => WireError::unknown(ErrorCode::DeadlineExceeded, detail),
+        // Every call may be made again.
+        MetaError::Deadline { unsure: true, .. } => WireError::unknown(ErrorCode::DeadlineExceeded, detail),
+        MetaError::Deadline { unsure: false, .. } => WireError::retry(ErrorCode::DeadlineExceeded, detail),
+        MetaError::Untrusted { .. } => WireError::refused(ErrorCode::NotAuthorized, detail),
         MetaError::Refused(status) => WireError::refused(code_of(status.code()), detail),
     };
     Error::Request { what, source }

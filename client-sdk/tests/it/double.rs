@@ -146,7 +146,7 @@ pub struct Cluster {
     pub plan: Arc<Plan>,
     pub groups: Arc<Groups>,
     routers: Vec<Router>,
-    metad: SocketAddr,
+    pub metad: SocketAddr,
     metad_task: JoinHandle<()>,
 }
 

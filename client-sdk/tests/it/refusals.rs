@@ -50,6 +50,58 @@ async fn a_certificate_of_another_authority_gets_nowhere_and_is_told_so() {
     assert!(cluster.ranges[0].values().is_empty());
 }
 
+/// Certificates that one side does not take: administration says so at once, and that nothing can have happened. It used to
+/// try until its deadline, and then to say that the topic may have been made.
+#[tokio::test(flavor = "multi_thread")]
+async fn administration_without_trust_fails_at_once_and_definitely() {
+    let cluster = Cluster::start(1, 1).await;
+    let other = DevCa::create(cluster.dir.path().join("other")).unwrap();
+    other.issue("client", Role::Client).unwrap();
+    let mut distrusting = cluster.config();
+    distrusting.tls = other.paths("client");
+    // Trusts both authorities, but is vouched for by the one that metad does not know.
+    let mut distrusted = distrusting.clone();
+    distrusted.tls.ca = cluster.dir.path().join("both.crt");
+    let both = [cluster.ca.ca_cert(), other.ca_cert()].map(|path| std::fs::read_to_string(path).unwrap());
+    std::fs::write(&distrusted.tls.ca, both.concat()).unwrap();
+    for (mut config, remedy) in [(distrusting, "check the CA"), (distrusted, "the certificate shown there was refused")]
+    {
+        config.request_timeout_ms = 600_000;
+        let admin = Client::connect(config).unwrap().admin();
+        let call = admin.create_topic("new", seamlog::TopicConfig::default());
+        let error = tokio::time::timeout(Duration::from_secs(60), call).await.expect("at once").unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NotAuthorized), "{error}");
+        assert_eq!(error.certainty(), seamlog::Certainty::Definite, "{error}");
+        assert!(!error.is_retryable(), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(remedy) && text.contains(&cluster.metad.to_string()), "{text}");
+    }
+}
+
+/// Nobody listens: nothing can have happened, and the error names everybody who was asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn administration_that_nobody_listens_to_names_all_addresses() {
+    let cluster = Cluster::start(1, 1).await;
+    let mut config = cluster.config();
+    config.request_timeout_ms = 1_000;
+    // Taken and let go: nobody listens there now.
+    let addrs: Vec<String> = (0..3)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect::<Vec<_>>()
+        .iter()
+        .map(|free| free.local_addr().unwrap().to_string())
+        .collect();
+    let member = |(at, addr): (usize, &String)| seamlog::Peer { name: format!("metad-{}", at + 1), addr: addr.clone() };
+    config.metad = addrs.iter().enumerate().map(member).collect();
+    let admin = Client::connect(config).unwrap().admin();
+    let error = admin.create_topic("new", seamlog::TopicConfig::default()).await.unwrap_err();
+    assert_eq!(error.certainty(), seamlog::Certainty::Definite, "{error}");
+    assert!(error.is_retryable(), "{error}");
+    for addr in addrs {
+        assert!(error.to_string().contains(&addr), "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_cannot_work_are_refused_at_once() {
     let cluster = Cluster::start(1, 1).await;

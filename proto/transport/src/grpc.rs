@@ -10,7 +10,7 @@ mod config;
 mod peer;
 mod server;
 
-pub use client::{ChannelError, channel, root_cause};
+pub use client::{ChannelError, NoConnection, channel, root_cause};
 pub use config::{GrpcConfig, MAX_MESSAGE_BYTES};
 pub use peer::{Peer, peer, require_role};
 pub use server::{GrpcError, GrpcServer, serve};

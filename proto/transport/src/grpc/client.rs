@@ -5,7 +5,6 @@ use crate::tls::TlsMaterial;
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use std::error::Error;
-use std::io;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -20,6 +19,37 @@ pub enum ChannelError {
     Address { addr: String, source: tonic::transport::Error },
     #[error("{0:?} is no server name; use the name or role in the server's certificate")]
     ServerName(String),
+}
+
+/// Why there is no connection. Nothing was asked of the peer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NoConnection {
+    /// Nobody listens there, or nobody answers. This may pass.
+    #[error("{0}")]
+    Unreachable(String),
+    /// One side does not take the other's certificate. This stays until somebody changes certificates or settings.
+    #[error("{0}")]
+    Untrusted(String),
+}
+
+/// How rustls words what the peer says of our certificate, which comes after the handshake and through HTTP/2, as text alone.
+const ALERT: &str = "received fatal alert";
+
+impl NoConnection {
+    /// What a failed call says of its connection; `None` if it failed in another way.
+    pub fn of(error: &(dyn Error + 'static)) -> Option<NoConnection> {
+        let mut at = Some(error);
+        while let Some(error) = at {
+            if let Some(found) = error.downcast_ref::<NoConnection>() {
+                return Some(found.clone());
+            }
+            at = error.source();
+        }
+        let cause = root_cause(error);
+        let what =
+            "the certificate shown there was refused; check that the CA of the other side signed it, and its dates";
+        cause.contains(ALERT).then(|| NoConnection::Untrusted(format!("{what}: {cause}")))
+    }
 }
 
 /// A channel to `addr` (`host:port`), whose certificate must carry `server_name`. It connects lazily; calls fail with
@@ -47,28 +77,31 @@ async fn dial(
     name: ServerName<'static>,
     tls: &TlsMaterial,
     timeout: Duration,
-) -> io::Result<TlsStream<TcpStream>> {
+) -> Result<TlsStream<TcpStream>, NoConnection> {
+    let unreachable = |error| {
+        NoConnection::Unreachable(format!("cannot reach {addr}; check that the process listens there: {error}"))
+    };
     let connect = async {
-        let tcp = TcpStream::connect(addr)
-            .await
-            .map_err(|error| explain(&error, format!("cannot reach {addr}; check that the process listens there")))?;
-        tcp.set_nodelay(true)?;
+        let tcp = TcpStream::connect(addr).await.map_err(unreachable)?;
+        tcp.set_nodelay(true).map_err(unreachable)?;
         TlsConnector::from(tls.grpc_client()).connect(name.clone(), tcp).await.map_err(|error| {
             let name = name.to_str();
-            explain(&error, format!("TLS with {addr} as {name} failed; check the CA, the dates and the server name"))
+            let why = format!("TLS with {addr} as {name} failed; check the CA, the dates and the server name: {error}");
+            // A peer that dies in the middle of it is no matter of certificates.
+            if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+                NoConnection::Untrusted(why)
+            } else {
+                NoConnection::Unreachable(why)
+            }
         })
     };
     match tokio::time::timeout(timeout, connect).await {
         Ok(result) => result,
-        Err(_) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no connection to {addr} within {} ms; check that the process listens there", timeout.as_millis()),
-        )),
+        Err(_) => Err(NoConnection::Unreachable(format!(
+            "no connection to {addr} within {} ms; check that the process listens there",
+            timeout.as_millis()
+        ))),
     }
-}
-
-fn explain(error: &io::Error, what: String) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// The innermost cause of an error, for people: tonic's own words are "transport error".

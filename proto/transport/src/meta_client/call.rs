@@ -1,7 +1,9 @@
 //! One call: the leader if known, else members in turn, within one deadline. No randomness, no unbounded retry.
 
 use super::error::{MetaError, Next, next_after};
+use super::members::Members;
 use super::{MetaClient, MetaClientConfig};
+use crate::grpc::{NoConnection, root_cause};
 use std::future::Future;
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -49,6 +51,43 @@ impl Tour {
     }
 }
 
+/// How each member failed last, as far as it was asked.
+struct Failures(Vec<Option<Failure>>);
+
+struct Failure {
+    untrusted: bool,
+    why: String,
+}
+
+impl Failures {
+    fn new(members: usize) -> Failures {
+        Failures((0..members).map(|_| None).collect())
+    }
+
+    fn note(&mut self, at: usize, untrusted: bool, why: String) {
+        self.0[at] = Some(Failure { untrusted, why });
+    }
+
+    /// So many members that no majority of the others is left, and so nobody who could answer.
+    fn are_final(&self) -> bool {
+        let untrusted = self.0.iter().flatten().filter(|failure| failure.untrusted).count();
+        untrusted * 2 > self.0.len()
+    }
+
+    fn tell(&self, members: &Members) -> String {
+        let told: Vec<String> = self
+            .0
+            .iter()
+            .enumerate()
+            .filter_map(|(at, failure)| {
+                let member = members.get(at);
+                Some(format!("{} at {}: {}", member.name, member.addr, failure.as_ref()?.why))
+            })
+            .collect();
+        if told.is_empty() { "not asked yet".to_owned() } else { told.join("; ") }
+    }
+}
+
 impl MetaClient {
     pub(super) async fn call<Q, A, F>(
         &self,
@@ -79,7 +118,7 @@ impl MetaClient {
         let started = Instant::now();
         let deadline = started + config.call_timeout();
         let mut tour = Tour::new(self.members.count(), self.members.leader());
-        let mut last = "not asked yet".to_owned();
+        let mut failures = Failures::new(self.members.count());
         while Instant::now() < deadline {
             let member = self.members.get(tour.at);
             let until = deadline.min(Instant::now() + config.attempt_timeout());
@@ -97,20 +136,32 @@ impl MetaClient {
                         return Err(MetaError::Refused(status));
                     }
                     let hint = self.members.named_in(status.metadata());
-                    *unsure |= next == Next::Elsewhere && hint.is_none();
-                    last = format!("{}: {}", member.name, status.message());
                     // A status with a cause was made on this side: the member itself said nothing.
-                    (next, hint, std::error::Error::source(&status).is_some())
+                    let cause = std::error::Error::source(&status);
+                    let without = cause.and_then(NoConnection::of);
+                    let untrusted = matches!(without, Some(NoConnection::Untrusted(_)));
+                    let why = match (&without, cause) {
+                        (Some(without), _) => without.to_string(),
+                        (None, Some(cause)) => root_cause(cause),
+                        (None, None) => status.message().to_owned(),
+                    };
+                    failures.note(tour.at, untrusted, why);
+                    if untrusted && failures.are_final() && !*unsure {
+                        return Err(MetaError::Untrusted { members: failures.tell(&self.members) });
+                    }
+                    *unsure |= next == Next::Elsewhere && hint.is_none() && without.is_none();
+                    (next, hint, cause.is_some())
                 }
                 Err(_) => {
                     *unsure = true;
-                    last = format!("{}: no answer", member.name);
+                    failures.note(tour.at, false, "no answer".to_owned());
                     (Next::Elsewhere, None, true)
                 }
             };
             self.advance(&mut tour, next, hint, was_silent, deadline, config).await;
         }
-        Err(MetaError::Deadline { call: name, timeout_ms: config.call_timeout_ms, last })
+        let last = failures.tell(&self.members);
+        Err(MetaError::Deadline { call: name, timeout_ms: config.call_timeout_ms, last, unsure: *unsure })
     }
 
     async fn advance(

@@ -9,11 +9,15 @@ pub enum MetaError {
     /// A member looked at the request and said no. Asking again is pointless before something changes.
     #[error("{}", .0.message())]
     Refused(Status),
-    /// No leader answered in time. The request may have taken effect; making it again is safe.
+    /// Most members and this process do not trust each other's certificates: nothing was asked, and asking again is
+    /// pointless before certificates or settings change.
+    #[error("no metad member that trusts us and is trusted by us: {members}")]
+    Untrusted { members: String },
+    /// No leader answered in time. Making the request again is safe; with `unsure` it may have taken effect.
     #[error(
         "no answer from the metadata cluster to {call} within {timeout_ms} ms ({last}); check that a majority of metad members is up and reachable"
     )]
-    Deadline { call: &'static str, timeout_ms: u64, last: String },
+    Deadline { call: &'static str, timeout_ms: u64, last: String, unsure: bool },
 }
 
 impl MetaError {
@@ -21,7 +25,7 @@ impl MetaError {
     pub fn code(&self) -> Option<Code> {
         match self {
             MetaError::Refused(status) => Some(status.code()),
-            MetaError::Deadline { .. } => None,
+            MetaError::Untrusted { .. } | MetaError::Deadline { .. } => None,
         }
     }
 }

@@ -12,6 +12,7 @@ pub const LEADER_KEY: &str = "seam-leader";
 
 pub(super) struct Member {
     pub name: String,
+    pub addr: String,
     pub channel: Channel,
 }
 
@@ -27,7 +28,7 @@ impl Members {
         }
         let dial = |member: &MetaMember| {
             let channel = channel(&member.addr, &member.name, tls, grpc)?;
-            Ok(Member { name: member.name.clone(), channel })
+            Ok(Member { name: member.name.clone(), addr: member.addr.clone(), channel })
         };
         let all = members.iter().map(dial).collect::<Result<_, _>>()?;
         Ok(Members { all, leader: watch::Sender::new(None) })
