@@ -172,6 +172,7 @@ fn strikes(fault: &Fault, who: Proc) -> bool {
         | Fault::DiskError { node, .. }
         | Fault::Rot { node, .. }
         | Fault::Misdirect { node, .. }
+        | Fault::Drain { node, .. }
         | Fault::SlowDisk { node, .. } => Proc::Segd(*node) == who,
         Fault::BreakLink { a, b } => Proc::Segd(*a) == who || Proc::Segd(*b) == who,
         Fault::At { .. }

@@ -119,6 +119,44 @@ fn an_open_that_comes_before_the_assignment_is_answered_with_it() {
     assert!(out.iter().any(opened), "{out:?}");
 }
 
+/// Under `ack = replicated` a process that ended uncleanly does not know what its replicas had taken. One that was planned
+/// as a primary before became it after: it committed, and showed, what its own replica had ignored. As a follower it let
+/// itself be counted as open.
+#[test]
+fn a_replica_that_does_not_know_its_tail_is_neither_primary_nor_counted_as_open() {
+    let restored = |tail_known: bool, replicas: Vec<NodeId>| {
+        let RestoredReplica { mut spec, state, .. } = on_disk();
+        spec.replicas = replicas;
+        let state = RestoredState { start: None, durable_end: Offset(0), decision: None, tail_known, ..state };
+        RestoredReplica {
+            spec,
+            state,
+            start_table: TableSnapshot::default(),
+            table: ProducerTable::default(),
+            bytes: 0,
+        }
+    };
+    let started = |tail_known: bool, replicas: &[u32]| {
+        let replicas: Vec<NodeId> = replicas.iter().copied().map(NodeId).collect();
+        let replica = restored(tail_known, replicas.clone());
+        let mut node = Node::new(ME, Incarnation(2), Settings::default(), Some(SegmentId(0)), vec![replica]);
+        let MetaItem::Segment(mut view) = view(SegmentState::Planned) else { unreachable!("it makes a segment") };
+        view.spec.replicas = replicas;
+        tell(&mut node, 1, vec![topic(false), MetaItem::Segment(view)]);
+        node
+    };
+    let opens = |node: &mut Node| {
+        let (from, msg, payload) = (NodeId(1), Peer::Open, Bytes::new());
+        let mut out = Vec::new();
+        node.handle(Tick(2), Input::Peer { from, segment: S, msg, payload, trace: None }, &mut out);
+        out.iter().any(|effect| matches!(effect, Effect::Send { msg: Peer::Opened, .. }))
+    };
+    assert!(started(true, &[2, 1, 3]).primary(S).is_some());
+    assert!(started(false, &[2, 1, 3]).primary(S).is_none());
+    assert!(opens(&mut started(true, &[1, 2, 3])));
+    assert!(!opens(&mut started(false, &[1, 2, 3])));
+}
+
 /// A node whose journal had failed asked to be woken for deadlines that it never looked at again: its process spun.
 #[test]
 fn a_node_out_of_service_wants_no_wake_up() {

@@ -6,7 +6,7 @@ use super::event::{Act, Proc, What};
 use super::rng::Rng;
 use super::sectors::Sectors;
 use super::sometimes::Sometimes;
-use seam_wire::meta::MetaItem;
+use seam_wire::SegmentId;
 use segd_core::io::Input;
 
 /// However slow a disk is, a sync ends: what lasts longer is a failed disk, and another fault.
@@ -16,16 +16,17 @@ impl World {
     /// An empty disk takes the place of the one that was there. Its process is down.
     pub(super) fn lose_disk(&mut self, n: u8) {
         self.stats.disks_lost += 1;
-        let ids = self.metad.meta.all_items().into_iter().filter_map(|item| match item {
-            MetaItem::Segment(view) => Some(view.spec.id),
-            MetaItem::Topic(_) | MetaItem::Node(_) | MetaItem::Ids { .. } => None,
-        });
-        let youngest = ids.max().unwrap_or_default();
+        let youngest = self.youngest();
         let disk = self.new_disk(n);
         let segd = self.segd(n);
         segd.disk = disk;
         segd.disk_failed = false;
         segd.lost_through = Some(youngest);
+    }
+
+    /// The youngest segment that was planned so far.
+    pub(super) fn youngest(&self) -> SegmentId {
+        SegmentId(self.metad.meta.next_segment().0.saturating_sub(1))
     }
 
     pub(super) fn new_disk(&mut self, n: u8) -> Disk {

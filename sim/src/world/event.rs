@@ -161,6 +161,11 @@ pub enum Act {
         member: u8,
         term: u64,
     },
+    /// An operator wants the node emptied, or back.
+    Drain {
+        node: u8,
+        drain: bool,
+    },
     /// A process whose journal failed is started anew.
     Renew {
         node: u8,

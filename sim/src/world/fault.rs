@@ -38,6 +38,11 @@ pub enum Fault {
         one_way: bool,
         for_us: u64,
     },
+    /// An operator empties a node, and changes his mind later.
+    Drain {
+        node: u8,
+        for_us: u64,
+    },
     /// All segd nodes lose power at once; each comes back on its own.
     PowerLoss {
         down_us: u64,

@@ -9,6 +9,8 @@ use super::sectors::Sectors;
 use super::trace::trace;
 use metad_core::Admin;
 use seam_journal::sim::Fault as DiskFault;
+use seam_wire::meta::NodeState;
+use seam_wire::topic::AckMode;
 use segd_core::io::Counter;
 
 const MS: u64 = 1_000;
@@ -89,6 +91,69 @@ pub fn draw(plan: &mut Plan, rng: &mut Rng) {
         plan.disk.slow_ppm = rng.pick(&[1_000, 50_000]);
         plan.disk.slow_us = rng.pick(&[20 * MS, 200 * MS]);
     }
+}
+
+/// Nodes that are emptied for a while, one way and two way cuts of single ways, and a bridge: two halves that see each other
+/// by one node alone.
+pub fn draw_ways(plan: &mut Plan, rng: &mut Rng) {
+    let until = plan.heal_at_us.saturating_sub(100 * MS).max(301 * MS);
+    let servers: Vec<Proc> = plan.sizes.procs().into_iter().filter(|who| !matches!(who, Proc::Client(_))).collect();
+    if rng.percent(15) {
+        for _ in 0..rng.between(1, 2) {
+            let node = u8::try_from(rng.below(u64::from(plan.sizes.segds))).expect("small");
+            let drain = Fault::Drain { node, for_us: rng.between(200 * MS, 1_500 * MS) };
+            plan.faults.push((rng.between(200 * MS, until), drain));
+        }
+    }
+    if rng.percent(15) {
+        for _ in 0..rng.between(1, 6) {
+            let (from, to) = (vec![rng.pick(&servers)], vec![rng.pick(&servers)]);
+            let cut = Fault::Cut { from, to, one_way: rng.percent(60), for_us: rng.between(20 * MS, 1_500 * MS) };
+            plan.faults.push((rng.between(300 * MS, until), cut));
+        }
+    }
+    if rng.percent(10) {
+        let bridge = rng.pick(&servers);
+        let (from, to) = servers.iter().filter(|who| **who != bridge).partition(|_| rng.percent(50));
+        let cut = Fault::Cut { from, to, one_way: false, for_us: rng.between(100 * MS, 1_500 * MS) };
+        plan.faults.push((rng.between(300 * MS, until), cut));
+    }
+}
+
+/// Acks without a sync, in some seeds. A process that ends uncleanly does not know then what it had acked, and answers nobody:
+/// so no more nodes end than the quorum can do without, and all of them never at once.
+pub fn draw_replicated(plan: &mut Plan, rng: &mut Rng) {
+    let (replicas, ack_quorum) = (plan.topic.replicas, plan.topic.ack_quorum);
+    if ack_quorum < 2 || replicas - ack_quorum + 1 < ack_quorum || !rng.percent(15) {
+        return;
+    }
+    plan.topic.ack = AckMode::Replicated;
+    let mut ends: Vec<u8> = Vec::new();
+    let mut may_end = |node: u8| {
+        if ends.len() < usize::from(ack_quorum - 1) && !ends.contains(&node) {
+            ends.push(node);
+        }
+        ends.contains(&node)
+    };
+    plan.faults.retain(|(_, fault)| match fault {
+        Fault::Crash { who: Proc::Segd(node), .. }
+        | Fault::LoseDisk { node, .. }
+        | Fault::FailDisk { node }
+        | Fault::DiskError { node, .. }
+        | Fault::Rot { node, .. }
+        | Fault::Misdirect { node, .. } => may_end(*node),
+        Fault::PowerLoss { .. } | Fault::At { then: Then::Crash { .. } | Then::PowerLoss { .. }, .. } => false,
+        Fault::At { .. }
+        | Fault::Crash { .. }
+        | Fault::Pause { .. }
+        | Fault::Cut { .. }
+        | Fault::Drain { .. }
+        | Fault::SlowDisk { .. }
+        | Fault::Leaderless { .. }
+        | Fault::SlowMetad { .. }
+        | Fault::BreakLink { .. }
+        | Fault::BreakPipes { .. } => true,
+    });
 }
 
 /// Faults that strike at a moment of a roll or a recovery, where chance alone seldom does.
@@ -184,6 +249,10 @@ impl World {
         let fault = self.plan.faults[index].1.clone();
         trace!(self, "fault: {fault:?}");
         match fault {
+            Fault::Drain { node, for_us } => {
+                self.ask_drain(node, true);
+                self.act_at(self.now + for_us, Act::Drain { node, drain: false });
+            }
             Fault::At { .. } => self.armed.push(index),
             Fault::Crash { who, down_us, after_effects } => match (who, after_effects) {
                 (Proc::Segd(n), Some(left)) => self.segd(n).dies_after = Some((left, down_us)),
@@ -290,6 +359,21 @@ impl World {
                     self.depose(leader, 50, for_us, 1);
                 }
             }
+        }
+    }
+
+    /// Again and again, where it is to come back: no node stays drained for good.
+    pub(super) fn ask_drain(&mut self, n: u8, drain: bool) {
+        let node = super::links::node_id(n);
+        let is_draining = self.metad.meta.node(node).is_some_and(|view| view.state == NodeState::Draining);
+        if is_draining == drain {
+            return;
+        }
+        if let Some(leader) = self.metad.leader {
+            self.ask(Proc::Client(0), leader, Ask::Admin(Admin::DrainNode { node, drain }));
+        }
+        if !drain {
+            self.act_at(self.now + 200 * MS, Act::Drain { node: n, drain });
         }
     }
 

@@ -227,6 +227,7 @@ impl World {
             Act::ApplyAt { member, index } => self.apply_at(member, index),
             Act::Elect { term } => self.elect(term),
             Act::StepDown { member, term } => self.step_down(member, term),
+            Act::Drain { node, drain } => self.ask_drain(node, drain),
             Act::Renew { node, life } => {
                 if self.state(Proc::Segd(node)).life == life {
                     self.crash(Proc::Segd(node), 1_000);

@@ -217,7 +217,9 @@ impl Plan {
                 super::faults::draw_drift(&mut plan, &mut Rng::new(seed, 6));
                 super::faults::draw_damage(&mut plan, &mut Rng::new(seed, 7));
                 super::faults::draw_moments(&mut plan, &mut Rng::new(seed, 10));
+                super::faults::draw_ways(&mut plan, &mut Rng::new(seed, 12));
                 plan.faults.sort_by_key(|(at, _)| *at);
+                super::faults::draw_replicated(&mut plan, &mut Rng::new(seed, 13));
             }
         }
         plan

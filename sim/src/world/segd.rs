@@ -13,6 +13,7 @@ use super::watch::Watcher;
 use metad_core::Answer;
 use seam_wire::batch::BatchHeader;
 use seam_wire::msg::{Decision, FromSegd, ToSegd};
+use seam_wire::topic::AckMode;
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 use segd_core::io::{Durability, Effect, Input, ReportId, StreamId};
 use segd_core::node::Node;
@@ -131,7 +132,12 @@ impl World {
         let dice = self.dice(Proc::Segd(n));
         let kept = dice.index(unsynced + 1);
         let stop = if dice.percent(50) || power_is_off { Stop::PowerCut } else { Stop::Kill };
+        let youngest = self.youngest();
+        let replicated = self.plan.topic.ack == AckMode::Replicated;
         let segd = self.segd(n);
+        if replicated {
+            segd.lost_through = Some(youngest); // It does not know any more what it had acked.
+        }
         let unusable = segd.disk.crash(stop, kept);
         let (id, slow, disk_failed, lost_through) = (segd.id, segd.slow, segd.disk_failed, segd.lost_through);
         let disk = std::mem::take(&mut segd.disk);

@@ -33,6 +33,7 @@ impl World {
                 self.start(who);
             }
             if let Proc::Segd(n) = who {
+                self.ask_drain(n, false);
                 if self.segd(n).disk_failed {
                     self.crash(who, 1);
                     self.lose_disk(n);

@@ -6,8 +6,9 @@ use super::event::Proc;
 use super::links::index_of;
 use super::plan::FaultMode;
 use metad_core::{Command, Outcome, RollBy};
-use seam_wire::meta::{Binder, MetaItem, SegmentState, SegmentView};
+use seam_wire::meta::{Binder, MetaItem, NodeState, SegmentState, SegmentView};
 use seam_wire::msg::Peer;
+use seam_wire::topic::AckMode;
 use seam_wire::{NodeId, Offset, SegmentId};
 use segd_core::io::Counter;
 use segd_core::primary::Phase;
@@ -76,6 +77,8 @@ states! {
     Missed nothing "retention overtakes a reader",
     Straggler nothing "a follower opens a segment that is already written",
     DuplicateAcross faults "a retry is answered from before the boundary",
+    DrainedAway faults "a planned roll leaves a drained node",
+    ReplicatedRecovery faults "a recovery under ack = replicated with a replica that does not know its end",
     AllAckRolls nothing "a roll where A = R",
     PowerLostBehindGate faults "all lose power while an end is undecided",
 }
@@ -208,7 +211,13 @@ impl World {
                 let all_ack = view.spec.replicas.len() == usize::from(view.spec.ack_quorum) && view.spec.ack_quorum > 1;
                 self.reached(Sometimes::AllAckRolls, all_ack);
                 match by {
-                    RollBy::Planned => self.reached(Sometimes::EmptyPlanned, empty),
+                    RollBy::Planned => {
+                        self.reached(Sometimes::EmptyPlanned, empty);
+                        let next = self.metad.meta.segment(*next).map(|view| view.spec.replicas).unwrap_or_default();
+                        let left = |node: &NodeId| self.is_draining(*node) && !next.contains(node);
+                        let away = view.spec.replicas.iter().any(left);
+                        self.reached(Sometimes::DrainedAway, away);
+                    }
                     RollBy::Recovery(_) => {
                         let copied = recovery.as_ref().is_some_and(|recovery| recovery.stats.copied_records > 0);
                         let candidate = self.metad.meta.segment(*next);
@@ -219,7 +228,9 @@ impl World {
                         self.reached(Sometimes::EmptyRecovered, empty);
                         self.reached(Sometimes::TailsDisagree, copied);
                         self.reached(Sometimes::SealFound, sealed);
-                        self.reached(Sometimes::RecoveryDiskLost, disk_lost);
+                        let replicated = view.spec.config.ack == AckMode::Replicated;
+                        self.reached(Sometimes::RecoveryDiskLost, disk_lost && !replicated);
+                        self.reached(Sometimes::ReplicatedRecovery, disk_lost && replicated);
                     }
                 }
             }
@@ -230,6 +241,10 @@ impl World {
             Command::Released { .. } => self.reached(Sometimes::Released, *outcome == Outcome::Done),
             _ => {}
         }
+    }
+
+    fn is_draining(&self, node: NodeId) -> bool {
+        self.metad.meta.node(node).is_some_and(|view| view.state == NodeState::Draining)
     }
 
     fn primary_of(&self, view: &SegmentView) -> Option<&segd_core::primary::Primary> {

@@ -58,8 +58,10 @@ impl Node {
             | SegmentState::Reclaiming
             | SegmentState::Reclaimed => false,
         };
-        let begun_before = self.replicas[&segment].machine.start().is_some();
-        if !mine || begun_before || self.writers.contains_key(&segment) {
+        let replica = &self.replicas[&segment].machine;
+        // One that does not know its own tail takes nothing: it would write what it does not hold itself.
+        let unfit = replica.start().is_some() || !replica.tail_known();
+        if !mine || unfit || self.writers.contains_key(&segment) {
             return;
         }
         let Some(machine) = self.new_primary(view) else { return };
@@ -105,6 +107,9 @@ impl Node {
             }
             return;
         };
+        if !replica.machine.tail_known() {
+            return; // It takes nothing from any writer: it must not be counted on.
+        }
         if replica.header_durable {
             self.tell(from, segment, Peer::Opened, out);
         } else {
