@@ -153,6 +153,7 @@ fn recovery(recovery: &RecoveryStats) -> rpc::RollRecovery {
     let cause = match recovery.cause {
         None => "",
         Some(RecoveryCause::Silent) => "silent",
+        Some(RecoveryCause::SessionBroken) => "session-broken",
         Some(RecoveryCause::Restarted) => "restarted",
         Some(RecoveryCause::DiskFailed) => "disk-failed",
         Some(RecoveryCause::Stalled) => "stalled",

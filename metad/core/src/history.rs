@@ -61,6 +61,8 @@ pub enum RecoveryCause {
     DiskFailed,
     /// Somebody complained that it makes no progress.
     Stalled,
+    /// Its primary's node lost its session with the leader, and opened no other within the grace.
+    SessionBroken,
 }
 
 /// How a recovery went. Durations on the leader's clock but for those of the agent.

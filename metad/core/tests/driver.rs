@@ -552,6 +552,14 @@ fn the_record_of_a_recovery_says_how_long_each_step_took_and_why_it_was() {
 
     let mut w = World::with_topic(5, config(Placement::Balanced));
     w.autopilot = true;
+    w.advance(100);
+    w.kill(w.segments()[0].spec.primary().0);
+    w.run_until(10_000, |w| w.meta.history(RangeId(1), 0).any(|r| r.by_recovery));
+    let record = *w.meta.history(RangeId(1), 0).find(|r| r.by_recovery).expect("recovered");
+    assert_eq!(record.recovery.and_then(|r| r.cause), Some(RecoveryCause::SessionBroken));
+
+    let mut w = World::with_topic(5, config(Placement::Balanced));
+    w.autopilot = true;
     w.restart(w.segments()[0].spec.primary().0);
     w.run_until(10_000, |w| w.meta.history(RangeId(1), 0).any(|r| r.by_recovery));
     let record = *w.meta.history(RangeId(1), 0).find(|r| r.by_recovery).expect("recovered");

@@ -130,6 +130,13 @@ impl TlsMaterial {
         Ok(())
     }
 
+    /// A secret that the next process with the same private key has too, for `purpose` alone.
+    pub(crate) fn secret(&self, purpose: &str) -> [u8; 32] {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.loaded.load().files.key);
+        let tag = ring::hmac::sign(&key, purpose.as_bytes());
+        tag.as_ref().try_into().expect("SHA-256 gives 32 bytes")
+    }
+
     /// Who this process is.
     pub fn identity(&self) -> Identity {
         self.loaded.load().identity.clone()

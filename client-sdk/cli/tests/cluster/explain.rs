@@ -70,10 +70,10 @@ async fn rolls_and_recoveries_are_explained() {
     let all = explain(&cluster, "0");
     let roll = all.iter().find(|roll| recovered(roll)).expect("it was just there");
     check(roll, &RECOVERED);
-    assert_eq!(text(&roll["recovery"]["cause"]), "silent", "{roll:#}");
+    assert_eq!(text(&roll["recovery"]["cause"]), "session-broken", "{roll:#}");
     assert!(took(roll, "detect") > 0 && took(roll, "appoint") > 0 && took(roll, "fence") > 0, "{roll:#}");
     let human = cluster.seam(["roll", "explain", TOPIC, "--last", "0"]);
-    assert!(human.contains("recovered: its primary's node fell silent"), "{human}");
+    assert!(human.contains("recovered: its primary's node lost its session"), "{human}");
     println!("{human}");
     load.finish().await;
 }

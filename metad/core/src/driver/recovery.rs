@@ -161,7 +161,8 @@ impl Driver {
         } else if heard.is_some_and(|h| h.disk_failed) {
             (RecoveryCause::DiskFailed, now)
         } else if self.primary_is_over(meta, segment) {
-            (RecoveryCause::Silent, last)
+            let broke = self.liveness.is_suspected(node);
+            (if broke { RecoveryCause::SessionBroken } else { RecoveryCause::Silent }, last)
         } else if let Some(complaint) = self.stalled.get(&id) {
             (RecoveryCause::Stalled, *complaint)
         } else {

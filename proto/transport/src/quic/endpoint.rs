@@ -3,7 +3,8 @@
 use super::config::{QuicConfig, QuicConfigError};
 use crate::tls::TlsMaterial;
 use quinn::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
-use quinn::{ClientConfig, Endpoint, ServerConfig, TokioRuntime, TransportConfig};
+use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig};
+use quinn_proto::HashedConnectionIdGenerator;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -28,7 +29,7 @@ pub enum EndpointError {
 pub fn endpoint(addr: SocketAddr, tls: &TlsMaterial, config: &QuicConfig) -> Result<Endpoint, EndpointError> {
     let transport = config.transport()?;
     let server = server_config(tls, Arc::clone(&transport))?;
-    build(addr, Some(server), client_config(tls, transport)?, config)
+    build(addr, Some(server), client_config(tls, transport)?, recognizing_itself(tls, config)?, config)
 }
 
 /// Accepts on `addr` (port 0: any). It can dial too: the same as `endpoint`.
@@ -40,8 +41,10 @@ pub fn server_endpoint(addr: SocketAddr, tls: &TlsMaterial, config: &QuicConfig)
 pub fn client_endpoint(tls: &TlsMaterial, config: &QuicConfig) -> Result<Endpoint, EndpointError> {
     let client = client_config(tls, config.transport()?)?;
     let any_v6 = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
-    match build(any_v6, None, client.clone(), config) {
-        Err(EndpointError::Bind { .. }) => build(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), None, client, config),
+    match build(any_v6, None, client.clone(), config.endpoint()?, config) {
+        Err(EndpointError::Bind { .. }) => {
+            build(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), None, client, config.endpoint()?, config)
+        }
         other => other,
     }
 }
@@ -50,12 +53,25 @@ fn build(
     addr: SocketAddr,
     server: Option<ServerConfig>,
     client: ClientConfig,
+    endpoint: EndpointConfig,
     config: &QuicConfig,
 ) -> Result<Endpoint, EndpointError> {
     let socket = bind(addr, config).map_err(|source| EndpointError::Bind { addr, source })?;
-    let mut endpoint = Endpoint::new(config.endpoint()?, server, socket, Arc::new(TokioRuntime))
+    let mut endpoint = Endpoint::new(endpoint, server, socket, Arc::new(TokioRuntime))
         .map_err(|source| EndpointError::Bind { addr, source })?;
     endpoint.set_default_client_config(client);
+    Ok(endpoint)
+}
+
+/// What a process that comes back at the same address needs to know the connections of its life before: it answers them
+/// with a stateless reset, and the peer dials again at once, not when its idle timeout is over.
+fn recognizing_itself(tls: &TlsMaterial, config: &QuicConfig) -> Result<EndpointConfig, EndpointError> {
+    let mut endpoint = config.endpoint()?;
+    let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &tls.secret("seamlog quic stateless reset"));
+    let ids = tls.secret("seamlog quic connection ids");
+    let id = u64::from_le_bytes(*ids.first_chunk().expect("32 bytes"));
+    endpoint.reset_key(Arc::new(reset));
+    endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(id)));
     Ok(endpoint)
 }
 

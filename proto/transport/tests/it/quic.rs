@@ -73,6 +73,45 @@ async fn only_verified_peers_get_in_and_the_rest_disturb_nobody() {
     server.welcomes(&good).await;
 }
 
+/// A server that was killed and came back at its address was waited for until the client's patience was over: it did not know
+/// the old connections, and had no key to say so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_back_resets_the_connections_of_its_life_before() {
+    let world = World::new();
+    let tls = world.member("segd-1", Role::Segd);
+    // A runtime of its own: when it is gone nothing is said to anybody, as with a process that was killed.
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let material = tls.clone();
+    let life = first.spawn(async move {
+        let config = QuicConfig::default();
+        let endpoint = quic::endpoint(any_port(), &material, &config).unwrap();
+        let addr = endpoint.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(endpoint, config.handshake_timeout());
+        let hold = async move {
+            let mut held = Vec::new();
+            while let Some(accepted) = acceptor.accept().await {
+                held.push(accepted);
+            }
+        };
+        (addr, tokio::spawn(hold))
+    });
+    let (addr, accepting) = life.await.unwrap();
+    let client = quic::client_endpoint(&world.member("router-1", Role::Router), &QuicConfig::default()).unwrap();
+    let dialed = quic::connect(&client, &addr.to_string(), "segd", PATIENCE).await.unwrap();
+    std::mem::forget(accepting);
+    first.shutdown_background();
+    let mut again = None;
+    eventually("the address is free again", || {
+        again = quic::endpoint(addr, &tls, &QuicConfig::default()).ok();
+        again.is_some()
+    })
+    .await;
+    let mut send = open_uni(&dialed, PATIENCE).await.unwrap();
+    send.write_all(&[7; 4000]).await.unwrap();
+    let why = soon("the connection is given up", dialed.closed()).await;
+    assert!(matches!(why, quinn::ConnectionError::Reset), "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_does_not_trust_any_server() {
     let world = World::new();

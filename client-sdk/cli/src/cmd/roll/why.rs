@@ -64,6 +64,7 @@ pub fn switched(roll: &RollRecord) -> String {
 pub fn recovered(recovery: &RollRecovery) -> String {
     let cause = match recovery.cause.as_str() {
         "silent" => "its primary's node fell silent",
+        "session-broken" => "its primary's node lost its session with metad and opened no other",
         "restarted" => "its primary's process was restarted",
         "disk-failed" => "its primary's disk failed",
         "stalled" => "it made no progress, by complaint",
