@@ -5,7 +5,7 @@ use clap::Parser;
 use loadgen::cli::{BenchArgs, Cli, ClusterArgs, Command, PageArgs, ReplayArgs, RollArgs, RttArg, VerifyArgs};
 use loadgen::clock::Clock;
 use loadgen::commands::roll::RoundTrips;
-use loadgen::commands::{all_hold, bench, replay, roll, verify};
+use loadgen::commands::{CommandError, all_hold, bench, replay, roll, verify};
 use loadgen::report::contract::{Environment, Report};
 use loadgen::report::{table, verify_table};
 use loadgen::rtt::RttFile;
@@ -49,10 +49,7 @@ fn run(cli: Cli) -> Result<bool> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let result = runtime.block_on(async {
         let traces = start_logs()?;
-        let result = tokio::select! {
-            result = dispatch(cli) => result,
-            signal = interrupted() => signal,
-        };
+        let result = dispatch(cli).await;
         if let Some(traces) = traces {
             traces.shutdown().await;
         }
@@ -73,14 +70,34 @@ fn start_logs() -> Result<Option<telemetry::TelemetryGuard>> {
     Ok(None)
 }
 
-/// Ends with an error once the process is asked to stop; what the run changed (the round trip) is then put back.
-async fn interrupted() -> Result<bool> {
+/// Ends once the process is asked to stop.
+async fn interrupted() -> Result<()> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {
         signal = tokio::signal::ctrl_c() => signal?,
         _ = terminate.recv() => {}
     }
-    anyhow::bail!("interrupted")
+    Ok(())
+}
+
+/// The report of a run, or why there is none. However it ends, what it changed is put back: the round trip, and the topics it
+/// made, unless they are wanted or are evidence.
+async fn carry_out(
+    seam: &Seam,
+    keep_topics: bool,
+    work: impl Future<Output = Result<Report, CommandError>>,
+) -> Result<Report> {
+    let outcome = tokio::select! {
+        report = work => report.map_err(anyhow::Error::from),
+        stopped = interrupted() => Err(stopped.err().unwrap_or_else(|| anyhow::anyhow!("interrupted"))),
+    };
+    let evidence = outcome.as_ref().is_ok_and(|report| report.verify.is_some() && !all_hold(report));
+    if evidence && !seam.made().is_empty() {
+        println!("Kept as evidence: topic {}", seam.made().join(", "));
+    } else if !keep_topics && let Err(error) = seam.delete_made().await {
+        eprintln!("loadgen: topics are left ({error}); `seam topic delete` removes {}", seam.made().join(", "));
+    }
+    outcome
 }
 
 async fn dispatch(cli: Cli) -> Result<bool> {
@@ -121,7 +138,9 @@ async fn run_roll(args: RollArgs) -> Result<bool> {
         RttArg::AsIs => RoundTrips::AsIs,
         RttArg::Set(all) => RoundTrips::Set(RttFile::open(reached.rtt_file.as_deref())?, all.clone()),
     };
-    let report = roll::run(&reached.seam, &args.settings(), &round_trips, reached.environment).await?;
+    let (settings, seam) = (args.settings(), &reached.seam);
+    let work = roll::run(seam, &settings, &round_trips, reached.environment);
+    let report = carry_out(seam, args.cluster.keep_topics, work).await?;
     print!("{}", table::render(&report));
     write_json(&args.cluster.json, &report)?;
     if let Some(path) = &args.html {
@@ -134,7 +153,8 @@ async fn run_roll(args: RollArgs) -> Result<bool> {
 async fn run_bench(args: BenchArgs) -> Result<bool> {
     writable(&args.cluster.json)?;
     let reached = reach(&args.cluster)?;
-    let report = bench::run(&reached.seam, &args.settings(), reached.environment).await?;
+    let (settings, seam) = (args.settings(), &reached.seam);
+    let report = carry_out(seam, args.cluster.keep_topics, bench::run(seam, &settings, reached.environment)).await?;
     if let Some(found) = &report.bench {
         print!("{}", bench::render(&report, found));
     }
@@ -146,7 +166,8 @@ async fn run_replay(args: ReplayArgs) -> Result<bool> {
     writable(&args.cluster.json)?;
     let settings = args.settings().map_err(anyhow::Error::msg)?;
     let reached = reach(&args.cluster)?;
-    let report = replay::run(&reached.seam, &settings, reached.environment).await?;
+    let (seam, keep) = (&reached.seam, args.cluster.keep_topics || args.topic.is_some());
+    let report = carry_out(seam, keep, replay::run(seam, &settings, reached.environment)).await?;
     if let Some(found) = &report.replay {
         print!("{}", replay::render(&report, found));
     }
@@ -161,7 +182,8 @@ async fn run_verify(args: VerifyArgs) -> Result<bool> {
     let (clock, settings) = (Clock::start(), args.settings());
     let dev = if settings.faults.is_empty() { None } else { Some(Dev::new(reached.dev_dir.as_deref(), clock)?) };
     let target = Arc::new(reached.seam);
-    let report = verify::run(&target, &settings, clock, dev, reached.environment).await?;
+    let work = verify::run(&target, &settings, clock, dev, reached.environment);
+    let report = carry_out(&target, args.cluster.keep_topics, work).await?;
     if let Some(found) = &report.verify {
         print!("{}", verify_table::render(&report, found));
     }

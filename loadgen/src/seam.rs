@@ -6,11 +6,13 @@ use crate::target::{
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::Map;
+use parking_lot::Mutex;
 use seamlog::{
-    Ack, AckMode, AlterTopic, Anticipation, ErrorCode, NodeInfo, Placement, ReadFrom, RollRecord, SendError,
+    Ack, AckMode, AlterTopic, Anticipation, Certainty, ErrorCode, NodeInfo, Placement, ReadFrom, RollRecord, SendError,
     SendHandle, Status, TopicInfo,
 };
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a member of a group waits for a record of a topic that is loaded.
@@ -29,11 +31,35 @@ pub struct ProducerSettings {
 pub struct Seam {
     client: seamlog::Client,
     producer: ProducerSettings,
+    /// Topics created through this and its clones.
+    made: Arc<Mutex<Vec<String>>>,
 }
 
 impl Seam {
     pub fn new(client: seamlog::Client, producer: ProducerSettings) -> Self {
-        Seam { client, producer }
+        Seam { client, producer, made: Arc::default() }
+    }
+
+    /// The topics created so far and not deleted, in order.
+    pub fn made(&self) -> Vec<String> {
+        self.made.lock().clone()
+    }
+
+    /// Deletes the topics created so far. All are tried; the first failure is told.
+    pub async fn delete_made(&self) -> Result<(), TargetError> {
+        let topics = std::mem::take(&mut *self.made.lock());
+        let mut outcome = Ok(());
+        for topic in topics {
+            match self.client.admin().delete_topic(&topic).await {
+                Ok(()) => {}
+                Err(error) if error.code() == Some(ErrorCode::UnknownTopic) => {}
+                Err(error) => {
+                    outcome = outcome.and(Err(told(error)));
+                    self.made.lock().push(topic);
+                }
+            }
+        }
+        outcome
     }
 }
 
@@ -108,7 +134,12 @@ impl Target for Seam {
 
     async fn create_topic(&self, topic: &str, spec: &TopicSpec) -> Result<(), TargetError> {
         let config = topic_config(spec)?;
-        self.client.admin().create_topic(topic, config).await.map(|_| ()).map_err(told)
+        let created = self.client.admin().create_topic(topic, config).await;
+        // One that may have been created is ours to take away too.
+        if created.as_ref().err().is_none_or(|error| error.certainty() == Certainty::Indeterminate) {
+            self.made.lock().push(topic.to_owned());
+        }
+        created.map(|_| ()).map_err(told)
     }
 
     async fn topic_exists(&self, topic: &str) -> Result<bool, TargetError> {
@@ -157,7 +188,7 @@ impl Target for Seam {
 impl Observed for Seam {
     async fn hurried(&self, topic: &str, deadline: Duration) -> Result<SeamProducer, TargetError> {
         let settings = ProducerSettings { deadline, ..self.producer };
-        Seam { client: self.client.clone(), producer: settings }.producer(topic).await
+        Seam { producer: settings, ..self.clone() }.producer(topic).await
     }
 
     async fn reader(&self, topic: &str, from: u64) -> Result<SeamConsumer, TargetError> {

@@ -52,6 +52,35 @@ fn a_roll_that_costs_five_milliseconds_is_caught() {
     assert!(html::render(&report).contains("<h1>A roll is felt</h1>"));
 }
 
+/// "Not felt" must not be said by a run that could not have felt anything. A roll that it did feel is told all the same.
+#[test]
+fn a_run_that_sees_no_stalls_or_too_few_rolls_is_inconclusive() {
+    let expect = |rolls| loadgen::report::claims::Expectations { rolls, allow_late: false };
+    let open = |found: &Report, rolls| -> Vec<(String, Option<u64>)> {
+        let claims = loadgen::report::claims::judge(found, expect(rolls));
+        claims.into_iter().filter(|c| c.inconclusive && !c.holds).map(|c| (c.name, c.metad_rtt_ms)).collect()
+    };
+    let good = report(GOOD);
+    assert_eq!(open(&good, 30), []);
+    // Too few rolls, anywhere: all three claims, at each round trip where there is something to compare with.
+    assert_eq!(open(&good, 1_000).len(), 3 * 2 + 2);
+    // Reactive rolls are not told from chance at one round trip.
+    let mut blind = good.clone();
+    blind.runs[0].modes.reactive.silence.append.p_value = Some(0.4);
+    let at_0 = |name: &str| (name.to_owned(), Some(0));
+    let grows = |ms| ("anticipatory_boundary_does_not_grow".to_owned(), Some(ms));
+    assert_eq!(open(&blind, 30), [at_0("append_roll_not_felt"), grows(20), grows(60)]);
+    blind.claims = loadgen::report::claims::judge(&blind, expect(30));
+    assert!(!commands::all_hold(&blind));
+    let (text, page) = (table::render(&blind), html::render(&blind));
+    assert!(text.contains("inconclusive  [0 ms] append_roll_not_felt") && text.contains("none fails."), "{text}");
+    assert!(page.contains("<h1>Whether a roll is felt, this run cannot tell</h1>"));
+    // What is seen is seen.
+    let felt = report(Behaviour { seed: 8, anticipatory_stall_us: 5_000 });
+    let claims = loadgen::report::claims::judge(&felt, expect(1_000));
+    assert!(claims.iter().any(|c| c.name == "append_roll_not_felt" && !c.holds && !c.inconclusive));
+}
+
 #[test]
 fn lost_records_and_late_generators_fail() {
     let mut found = report(GOOD);

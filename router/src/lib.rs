@@ -21,6 +21,7 @@ mod listen;
 mod nodes;
 mod offsets;
 mod picture;
+mod place;
 mod produce;
 mod range;
 mod ranges;

@@ -8,6 +8,7 @@ use crate::clock::sleep_until;
 use crate::context::Context;
 use crate::listen::last_word;
 use crate::offsets;
+use crate::place::{End, place};
 use crate::traces::Ahead;
 use bytes::Bytes;
 use quinn::SendStream;
@@ -25,7 +26,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
 
 /// A write to the client that took longer was the client's own time: no replica is blamed for it.
 const SLOW_CLIENT: Duration = Duration::from_millis(100);
@@ -63,24 +63,6 @@ pub async fn serve(context: Arc<Context>, range: RangeId, from: TailFrom, follow
     }
 }
 
-/// Where a tail ends.
-enum End {
-    Never,
-    At(Offset),
-    /// Asked of the head since the tail was opened. What is sealed, up to `sealed`, is delivered meanwhile, and whatever
-    /// the head says, or does not say.
-    Asked {
-        sealed: Offset,
-        latest: AbortOnDropHandle<Result<Offset, WireError>>,
-    },
-}
-
-impl End {
-    fn of(follow: bool, latest: Offset) -> End {
-        if follow { End::Never } else { End::At(latest) }
-    }
-}
-
 /// Delivers from `start` to the end.
 async fn read_to(context: &Arc<Context>, range: RangeId, start: Offset, end: End, writer: &mut FrameWriter) -> Outcome {
     let (sealed, latest) = match end {
@@ -113,67 +95,6 @@ async fn stretch(
     let hint = NEXT_HINT.fetch_add(1, Ordering::Relaxed);
     let core = Tail::new(range, start, until, hint, context.limits.tail(until.is_some()));
     Session::new(Arc::clone(context), range, core, writer).run().await
-}
-
-/// First offset and end.
-async fn place(
-    context: &Arc<Context>,
-    range: RangeId,
-    from: TailFrom,
-    follow: bool,
-) -> Result<(Offset, End), WireError> {
-    if !follow && let Some((start, sealed)) = sealed_part(context, range, from) {
-        let asking = Arc::clone(context);
-        let latest = tokio::spawn(async move { offsets::latest(&asking, range).await });
-        return Ok((start, End::Asked { sealed, latest: AbortOnDropHandle::new(latest) }));
-    }
-    match (from, follow) {
-        (TailFrom::Earliest, true) => match offsets::earliest(context, range) {
-            Ok(earliest) => Ok((earliest, End::Never)),
-            // A range just made: its first segment is on its way.
-            Err(_) => offsets::ends(context, range).await.map(|(earliest, _)| (earliest, End::Never)),
-        },
-        (TailFrom::Earliest, false) => {
-            offsets::ends(context, range).await.map(|(earliest, latest)| (earliest, End::At(latest)))
-        }
-        (TailFrom::Latest, _) => offsets::latest(context, range).await.map(|latest| (latest, End::of(follow, latest))),
-        (TailFrom::Offset(offset), _) => {
-            let (earliest, latest) = match known_bounds(context, range, offset, follow) {
-                Some(bounds) => bounds,
-                None => offsets::ends(context, range).await?,
-            };
-            if offset < earliest {
-                context.counters.tails_trimmed.inc();
-                return Err(WireError::trimmed(offset, earliest));
-            }
-            if offset > latest {
-                let detail = format!("offset {offset} is outside of {earliest}..={latest}");
-                return Err(WireError::refused(ErrorCode::OffsetOutOfRange, detail));
-            }
-            Ok((offset, End::of(follow, latest)))
-        }
-    }
-}
-
-/// Where the tail starts and where what is sealed ends, if that is beyond the start: so much needs no word of the head.
-fn sealed_part(context: &Context, range: RangeId, from: TailFrom) -> Option<(Offset, Offset)> {
-    let chains = context.picture.read();
-    let earliest = chains.earliest(range)?;
-    let start = match from {
-        TailFrom::Earliest => earliest,
-        TailFrom::Latest => return None,
-        TailFrom::Offset(offset) => offset,
-    };
-    let sealed = chains.sealed_end(range)?;
-    (earliest <= start && start < sealed).then_some((start, sealed))
-}
-
-/// Bounds good enough for a tail that follows: an offset in a sealed segment needs no question.
-fn known_bounds(context: &Context, range: RangeId, offset: Offset, follow: bool) -> Option<(Offset, Offset)> {
-    let chains = context.picture.read();
-    let earliest = chains.earliest(range)?;
-    let (end, _) = chains.sealed(chains.locate(range, offset)?)?;
-    follow.then_some((earliest, end))
 }
 
 enum Outcome {

@@ -25,6 +25,10 @@ pub struct ClusterArgs {
     /// Only report: exit with 0 even when a claim does not hold.
     #[arg(long)]
     pub no_fail: bool,
+    /// Keep the topics that the run makes. Without it they are deleted at its end; those of a `verify` that found something are
+    /// kept as evidence, and so is the topic that `replay` is given by name.
+    #[arg(long)]
+    pub keep_topics: bool,
     /// How long a record may wait for others to share its batch. 0: none waits.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub linger_ms: u64,

@@ -19,7 +19,9 @@ use std::path::PathBuf;
 const AFTER: &str = "\
 Start a local cluster with `seam dev up`; it writes ./.seam/client.toml, which is read by default.
 
-Exit status: 0 when all that is claimed holds, 1 when something does not, 2 when the run could not be done.";
+Topics that a run made are deleted at its end; --keep-topics keeps them.
+
+Exit status: 0 when all that is claimed holds, 1 when something does not or could not be told, 2 when the run could not be done.";
 
 /// Open-loop load on a Seamlog cluster, and proof of what became of it.
 #[derive(Debug, Parser)]

@@ -141,6 +141,7 @@ fn claims(report: &Report, bench: &Bench, allow_late: bool) -> Vec<Claim> {
         name: name.to_owned(),
         metad_rtt_ms: None,
         holds,
+        inconclusive: false,
         evidence,
     };
     vec![

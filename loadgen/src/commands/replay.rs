@@ -273,6 +273,7 @@ fn claims(replay: &Replay, min_rolls: u64) -> Vec<Claim> {
         name: name.to_owned(),
         metad_rtt_ms: None,
         holds,
+        inconclusive: false,
         evidence,
     };
     let errors = replay.errors_seen_by_application;

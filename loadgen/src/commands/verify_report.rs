@@ -222,6 +222,7 @@ fn claims(verify: &Verify, verdict: &Verdict) -> Vec<Claim> {
         name: name.to_owned(),
         metad_rtt_ms: None,
         holds,
+        inconclusive: false,
         evidence,
     };
     let (total, figures) = (verdict.findings.total(), &verdict.figures);

@@ -4,6 +4,7 @@ use super::figures::{close_up, growth, percentiles, silence, timeline};
 use super::svg::escape;
 use crate::report::claims::SIGNIFICANCE;
 use crate::report::contract::{Claim, Mode, ModeReport, Report, Run, Silence, Split};
+use crate::report::table;
 use crate::report::words;
 use std::fmt::Write;
 
@@ -38,8 +39,10 @@ fn header(page: &mut String, report: &Report) {
         "Nothing was judged"
     } else if failed == 0 {
         "A roll is not felt"
-    } else if report.claims.iter().any(|c| !c.holds && c.name.ends_with("not_felt")) {
+    } else if report.claims.iter().any(|c| !c.holds && !c.inconclusive && c.name.ends_with("not_felt")) {
         "A roll is felt"
+    } else if report.claims.iter().any(|c| c.inconclusive) {
+        "Whether a roll is felt, this run cannot tell"
     } else {
         "Not all that was claimed holds"
     };
@@ -53,10 +56,10 @@ fn header(page: &mut String, report: &Report) {
         c.rate_per_s,
         words::bytes(c.record_bytes),
     );
-    let judged = report.claims.len();
+    let tally = table::tally(&report.claims);
     let (class, text) = match failed {
-        0 => ("holds", format!("All {judged} claims hold.")),
-        n => ("fails", format!("{n} of {judged} claims fail; see below.")),
+        0 => ("holds", format!("{tally}.")),
+        _ => ("fails", format!("{tally}; see below.")),
     };
     let _ = write!(page, "<p class=\"{class}\">{text}</p><div class=\"cards\">");
     report.runs.iter().for_each(|run| card(page, run));
@@ -233,14 +236,15 @@ fn figures_row(page: &mut String, run: &Run, mode: Mode, part: Part) {
 fn claims(page: &mut String, claims: &[Claim]) {
     section(page, "What is claimed", "Each judged on the figures of this run alone.");
     let failed = claims.iter().filter(|c| !c.holds).count();
-    let (open, summary) = match failed {
-        0 => ("", format!("All {} claims hold", claims.len())),
-        n => (" open", format!("{n} of {} claims fail", claims.len())),
-    };
+    let (open, summary) = (if failed == 0 { "" } else { " open" }, table::tally(claims));
     let _ = write!(page, "<details{open}><summary>{summary}</summary>");
     page.push_str("<div class=\"scroll\"><table><tr><th></th><th>round trip</th><th>claim</th><th>evidence</th></tr>");
     for claim in claims {
-        let (class, word) = if claim.holds { ("holds", "✓ holds") } else { ("fails", "✗ fails") };
+        let (class, word) = match (claim.holds, claim.inconclusive) {
+            (true, _) => ("holds", "✓ holds"),
+            (false, true) => ("fails", "? inconclusive"),
+            (false, false) => ("fails", "✗ fails"),
+        };
         let at = claim.metad_rtt_ms.map_or("all".to_owned(), |ms| format!("{ms} ms"));
         let _ = write!(
             page,

@@ -6,6 +6,8 @@
 //!    trip above it; appends and deliveries alike.
 //! 4. Silence at anticipatory rolls does not grow with the metadata round trip, in the same sense.
 //! 5. The reactive stall equals its traced phases within 10 %, and grows by at least three metadata round trips.
+//!    Where a run could not have seen a roll that is felt, 3 and 4 are inconclusive instead of held: too few rolls were measured, or
+//!    the reactive rolls of the same run, which are felt by design, cannot be told from placebo either.
 //! 6. At most 1 % of the records were handed over more than 1 ms late.
 
 use crate::measure::lateness::LATE_SHARE_MAX;
@@ -36,22 +38,47 @@ pub fn judge(report: &Report, expect: Expectations) -> Vec<Claim> {
         claims.extend([Mode::Reactive, Mode::Anticipatory].map(|mode| enough_rolls(run, mode, expect.rolls)));
         claims.push(always_ready(run));
         let floor_us = report.environment.data_round_trip_us;
-        claims.push(not_felt(run, "append", &run.modes.anticipatory.silence.append, floor_us));
-        claims.push(not_felt(run, "tail", &run.modes.anticipatory.silence.tail, floor_us));
+        claims.push(not_felt(run, "append", |mode| &mode.silence.append, floor_us, expect.rolls));
+        claims.push(not_felt(run, "tail", |mode| &mode.silence.tail, floor_us, expect.rolls));
         claims.push(stall_explained(run, report.config.rate_per_s));
     }
     let base = report.runs.iter().min_by_key(|r| r.metad_rtt_ms);
     for run in report.runs.iter().filter(|r| base.is_some_and(|b| r.metad_rtt_ms > b.metad_rtt_ms)) {
         if let Some(base) = base {
             claims.push(stall_grows(base, run));
-            claims.push(boundary_does_not_grow(base, run, report.environment.data_round_trip_us));
+            claims.push(boundary_does_not_grow(base, run, report.environment.data_round_trip_us, expect.rolls));
         }
     }
     claims
 }
 
 fn claim(name: impl Into<String>, run: Option<&Run>, holds: bool, evidence: String) -> Claim {
-    Claim { name: name.into(), metad_rtt_ms: run.map(|r| r.metad_rtt_ms), holds, evidence }
+    Claim { name: name.into(), metad_rtt_ms: run.map(|r| r.metad_rtt_ms), holds, inconclusive: false, evidence }
+}
+
+/// A claim that nothing was seen, unless this run was blind.
+fn unseen(claim: Claim, blind: Option<String>) -> Claim {
+    match blind {
+        Some(why) if claim.holds => {
+            Claim { holds: false, inconclusive: true, evidence: format!("{}; {why}", claim.evidence), ..claim }
+        }
+        Some(_) | None => claim,
+    }
+}
+
+/// Why this run could not have seen that a roll is felt.
+fn blindness(run: &Run, kind: &str, silence: impl Fn(&ModeReport) -> &Silence, wanted: u64) -> Option<String> {
+    let modes = [Mode::Reactive, Mode::Anticipatory];
+    if let Some(short) = modes.into_iter().find(|mode| run.modes.get(*mode).rolls_measured < wanted) {
+        let measured = run.modes.get(short).rolls_measured;
+        return Some(format!("{measured} of the {wanted} {} wanted were measured: too few to tell", short.words()));
+    }
+    let reactive = silence(&run.modes.reactive);
+    let seen = reactive.p_value.is_some_and(|p| p <= SIGNIFICANCE) && reactive.median_diff_us > 0;
+    let p = words::p_value(reactive.p_value);
+    (!seen).then(|| {
+        format!("the {kind} silence at reactive rolls is not told from chance either ({p}): this run sees no stalls")
+    })
 }
 
 fn generator_on_time(report: &Report, allow_late: bool) -> Claim {
@@ -100,7 +127,8 @@ fn always_ready(run: &Run) -> Claim {
     claim("successor_always_ready", Some(run), m.rolls_not_ready == 0 && m.appends_waited_for_roll == 0, evidence)
 }
 
-fn not_felt(run: &Run, kind: &str, silence: &Silence, floor_us: u64) -> Claim {
+fn not_felt(run: &Run, kind: &str, of: impl Fn(&ModeReport) -> &Silence, floor_us: u64, wanted: u64) -> Claim {
+    let silence = of(&run.modes.anticipatory);
     let told_apart = silence.p_value.is_none_or(|p| p <= SIGNIFICANCE);
     let small = silence.boundary.count > 0 && silence.placebo.count > 0 && silence.median_diff_us < floor_us as i64;
     let evidence = format!(
@@ -113,7 +141,8 @@ fn not_felt(run: &Run, kind: &str, silence: &Silence, floor_us: u64) -> Claim {
         words::difference(silence.median_diff_us),
         words::duration(floor_us),
     );
-    claim(format!("{kind}_roll_not_felt"), Some(run), !told_apart || small, evidence)
+    let judged = claim(format!("{kind}_roll_not_felt"), Some(run), !told_apart || small, evidence);
+    unseen(judged, blindness(run, kind, of, wanted))
 }
 
 fn stall_explained(run: &Run, rate_per_s: u64) -> Claim {
@@ -147,7 +176,7 @@ fn stall_grows(base: &Run, run: &Run) -> Claim {
     claim("reactive_stall_grows", Some(run), grown_us >= (STALL_ROUND_TRIPS * more_ms * 1_000) as i64, evidence)
 }
 
-fn boundary_does_not_grow(base: &Run, run: &Run, floor_us: u64) -> Claim {
+fn boundary_does_not_grow(base: &Run, run: &Run, floor_us: u64, wanted: u64) -> Claim {
     let of = |r: &Run| r.modes.anticipatory.per_roll.iter().map(|row| row.append_silence_us).collect::<Vec<_>>();
     let p = stats::mann_whitney(&of(run), &of(base));
     let median = |r: &Run| r.modes.anticipatory.silence.append.boundary.p50_us;
@@ -161,5 +190,6 @@ fn boundary_does_not_grow(base: &Run, run: &Run, floor_us: u64) -> Claim {
         words::p_value(p),
     );
     let holds = p.is_some_and(|p| p > SIGNIFICANCE || grown_us < floor_us as i64);
-    claim("anticipatory_boundary_does_not_grow", Some(run), holds, evidence)
+    let blind = |run| blindness(run, "append", |mode| &mode.silence.append, wanted);
+    unseen(claim("anticipatory_boundary_does_not_grow", Some(run), holds, evidence), blind(run).or_else(|| blind(base)))
 }

@@ -286,6 +286,9 @@ pub struct Claim {
     /// `null`: of the run as a whole.
     pub metad_rtt_ms: Option<u64>,
     pub holds: bool,
+    /// Nothing speaks against it, but this run could not have seen it fail: `holds` is then false too.
+    #[serde(default)]
+    pub inconclusive: bool,
     /// The evidence, for people.
     pub evidence: String,
 }

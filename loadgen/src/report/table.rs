@@ -1,7 +1,7 @@
 //! The comparison as printed: three modes side by side at each round trip, and what was claimed of them.
 
 use crate::report::claims::SIGNIFICANCE;
-use crate::report::contract::{Mode, ModeReport, Report, Run, Silence};
+use crate::report::contract::{Claim, Mode, ModeReport, Report, Run, Silence};
 use crate::report::words;
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const CELL: usize = 22;
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     for run in &report.runs {
-        render_run(&mut out, run);
+        render_run(&mut out, report, run);
     }
     render_growth(&mut out, report);
     render_claims(&mut out, report);
@@ -32,7 +32,7 @@ fn row(out: &mut String, label: &str, run: &Run, cell: impl Fn(Mode, &ModeReport
     line(out, &text);
 }
 
-fn render_run(out: &mut String, run: &Run) {
+fn render_run(out: &mut String, report: &Report, run: &Run) {
     let call = words::duration(run.metadata_call_p50_us);
     line(out, &format!("Metadata round trip {} ms (a committing metadata call took {call})", run.metad_rtt_ms));
     row(out, "", run, |mode, _| mode.words().to_owned());
@@ -48,7 +48,14 @@ fn render_run(out: &mut String, run: &Run) {
     row(out, "tail p50 / p99, at rolls", run, |mode, m| {
         rolling(mode, || pair(m.tail.boundary.p50_us, m.tail.boundary.p99_us))
     });
-    for (kind, of) in [("ack", append as fn(&ModeReport) -> &Silence), ("delivery", tail)] {
+    for (kind, claim, of) in [
+        ("ack", "append_roll_not_felt", append as fn(&ModeReport) -> &Silence),
+        ("delivery", "tail_roll_not_felt", tail),
+    ] {
+        let blind = report
+            .claims
+            .iter()
+            .any(|it| it.inconclusive && it.name == claim && it.metad_rtt_ms == Some(run.metad_rtt_ms));
         row(out, &format!("longest {kind} silence, at rolls"), run, |mode, m| {
             rolling(mode, || words::duration(of(m).boundary.p50_us))
         });
@@ -58,7 +65,10 @@ fn render_run(out: &mut String, run: &Run) {
             rolling(mode, || format!("{} to {}", words::difference(low), words::difference(high)))
         });
         row(out, "  chance alone would do this", run, |mode, m| rolling(mode, || words::p_value(of(m).p_value)));
-        row(out, "  so a roll is", run, |mode, m| rolling(mode, || verdict(of(m)).to_owned()));
+        row(out, "  so a roll is", run, |mode, m| {
+            let verdict = if blind && mode == Mode::Anticipatory { "inconclusive" } else { verdict(of(m)) };
+            rolling(mode, || verdict.to_owned())
+        });
     }
     row(out, "successor not ready / appends waited", run, |mode, m| {
         rolling(mode, || format!("{} / {}", m.rolls_not_ready, m.appends_waited_for_roll))
@@ -115,13 +125,24 @@ fn render_claims(out: &mut String, report: &Report) {
     line(out, "Claims");
     for claim in &report.claims {
         let at = claim.metad_rtt_ms.map_or(String::new(), |ms| format!("[{ms} ms] "));
-        let holds = if claim.holds { "holds" } else { "FAILS" };
+        let holds = match (claim.holds, claim.inconclusive) {
+            (true, _) => "holds",
+            (false, true) => "inconclusive",
+            (false, false) => "FAILS",
+        };
         line(out, &format!("  {holds}  {at}{}: {}", claim.name, claim.evidence));
     }
-    let failed = report.claims.iter().filter(|c| !c.holds).count();
-    let text = match failed {
-        0 => format!("All {} claims hold.", report.claims.len()),
-        n => format!("{n} of {} claims fail.", report.claims.len()),
-    };
-    line(out, &text);
+    line(out, &format!("{}.", tally(&report.claims)));
+}
+
+/// How many hold, in words.
+pub fn tally(claims: &[Claim]) -> String {
+    let inconclusive = claims.iter().filter(|c| c.inconclusive).count();
+    let failed = claims.iter().filter(|c| !c.holds && !c.inconclusive).count();
+    match (failed, inconclusive) {
+        (0, 0) => format!("All {} claims hold", claims.len()),
+        (n, 0) => format!("{n} of {} claims fail", claims.len()),
+        (0, n) => format!("{n} of {} claims are inconclusive, none fails", claims.len()),
+        (n, open) => format!("{n} of {} claims fail, {open} are inconclusive", claims.len()),
+    }
 }

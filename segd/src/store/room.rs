@@ -66,7 +66,7 @@ mod tests {
         let config = JournalConfig::new("journal");
         let files = config.spare_files as u64 + 1;
         assert_eq!(judge(&config, &[], files * FILE), Ok(()));
-        let error = judge(&config, &[], files * FILE - 1).unwrap_err();
+        let error = judge(&config, &[], files * FILE - 1).expect_err("one byte is missing");
         assert_eq!((error.files, error.missing_bytes), (files, files * FILE));
         for named in ["bytes free", "free space", "larger disk", "limits.journal_file_bytes"] {
             assert!(error.to_string().contains(named), "{error}");
@@ -80,12 +80,12 @@ mod tests {
     /// Against the real disk: no disk has room for files of an exbibyte.
     #[test]
     fn the_real_disk_is_asked() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().expect("a directory");
         let mut config = JournalConfig::new(dir.path().join("journal"));
         config.file_bytes = 1 << 60;
-        let error = check(&config).unwrap_err().downcast::<NoRoom>().unwrap();
+        let error = check(&config).expect_err("no disk is so large").downcast::<NoRoom>().expect("no room");
         assert_eq!(error.file_bytes, 1 << 60);
         config.file_bytes = 1 << 20;
-        check(&config).unwrap();
+        check(&config).expect("a few MiB are free");
     }
 }

@@ -12,6 +12,8 @@ fn verify(cluster: &Cluster, faults: &str, more: &[&str]) -> Value {
     let mut arguments = vec!["verify", "--json", path, "--fault", faults, "--rate", "300", "--duration-s", "4"];
     arguments.extend(more);
     cluster.loadgen(arguments);
+    let topics = cluster.json(&["topic", "list"]).to_string();
+    assert!(!topics.contains("loadgen-"), "a run takes its topics away: {topics}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&report).expect("written")).expect("JSON");
     let verify = report["verify"].clone();
     assert_eq!((&verify["lost"], &verify["duplicated"], &verify["gaps"]), (&0.into(), &0.into(), &0.into()));
