@@ -6,4 +6,5 @@ pub mod model;
 pub mod report;
 pub mod scenario;
 pub mod shrink;
+pub mod traps;
 pub mod world;

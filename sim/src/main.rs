@@ -50,7 +50,7 @@ enum Command {
         /// The report as JSON, on standard output; progress goes to standard error.
         #[arg(long)]
         json: bool,
-        /// Put a known way to break the protocol back (V1 to V8, P2, P3, P8, L1), to see it caught.
+        /// Put a known bug back (`sim traps --list`), to see it caught.
         #[arg(long)]
         trap: Option<String>,
     },
@@ -73,6 +73,8 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
+    /// Puts every known bug back, one by one; fails if the campaign and the model both miss one.
+    Traps(sim::traps::TrapArgs),
     /// Explores the states of the roll protocol's machines.
     Model(sim::model::ModelArgs),
     /// Runs one seed again, or a scenario that was kept in a file.
@@ -103,6 +105,7 @@ fn main() -> Result<()> {
         }
         Command::Sum { files, json } => tell(&Report::sum(&files)?, json),
         Command::Model(args) => sim::model::run(args),
+        Command::Traps(args) => sim::traps::run(&args),
         Command::Replay { what, faults, trace, trace_hash, plan, trap } => {
             activate(trap)?;
             replay(&what, faults, trace, trace_hash, plan)
@@ -117,8 +120,7 @@ fn main() -> Result<()> {
 /// One trap at most, for the whole process.
 fn activate(name: Option<String>) -> Result<()> {
     if let Some(name) = name {
-        let Some(case) = sim::model::Case::named(&name) else { bail!("no trap {name:?}: see `sim model --list`") };
-        segd_core::traps::activate(case.trap);
+        sim::traps::activate(&name)?;
     }
     Ok(())
 }

@@ -39,12 +39,16 @@ impl Scenario {
 
 /// The rule that a message says was broken: its first `R1:`, `I15:` or `liveness:`, else the line of code that panicked.
 pub fn rule_of(what: &str) -> String {
-    let is_rule = |word: &&str| {
-        let Some(name) = word.strip_suffix(':') else { return false };
+    let is_name = |name: &str| {
         let numbered = name.strip_prefix(['R', 'I']).is_some_and(|number| number.parse::<u8>().is_ok());
         numbered || name == "liveness"
     };
-    let rule = what.split_whitespace().find(is_rule).map(|word| word.trim_end_matches(':'));
+    let words: Vec<&str> = what.split_whitespace().collect();
+    let rule = words.iter().enumerate().find_map(|(nth, word)| match word.strip_suffix(':') {
+        Some(name) => is_name(name).then_some(name),
+        // metad's words: "R2 is broken: ...".
+        None => (is_name(word) && words[nth..].get(1..3) == Some(&["is", "broken:"])).then_some(*word),
+    });
     rule.unwrap_or_else(|| what.lines().next().unwrap_or_default()).to_owned()
 }
 
@@ -57,6 +61,7 @@ mod tests {
     fn a_rule_is_found_in_what_is_said_of_it() {
         let assertion = "panicked at a.rs:1:2:\nassertion `left == right` failed: R1: it was acked\n  left: 1";
         assert_eq!(rule_of(assertion), "R1");
+        assert_eq!(rule_of("panicked at a.rs:1:2:\nafter Trim { range: R1 }: R2 is broken: no hole (x)"), "R2");
         assert_eq!(rule_of("panicked at a.rs:1:2:\nliveness: nothing: R1: x"), "liveness");
         assert_eq!(rule_of("panicked at a.rs:1:2:\nindex out of bounds"), "panicked at a.rs:1:2:");
     }

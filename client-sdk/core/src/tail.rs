@@ -7,6 +7,7 @@
 
 use seam_wire::error::{ErrorCode, WireError};
 use seam_wire::msg::TailFrom;
+use seam_wire::traps::{self, Trap};
 use seam_wire::{Offset, Tick};
 
 /// Waits and bounds. Durations in microseconds.
@@ -218,7 +219,8 @@ impl Tail {
     fn open(&mut self, elsewhere: bool, out: &mut Vec<TailEffect>) {
         self.state = State::Opening;
         // T2
-        let from = self.next.map_or(self.from, TailFrom::Offset);
+        let again = u64::from(traps::active(Trap::TailRepeats));
+        let from = self.next.map_or(self.from, |next| TailFrom::Offset(Offset(next.0.saturating_sub(again))));
         out.push(TailEffect::Open { from, elsewhere });
     }
 
@@ -249,6 +251,9 @@ impl Tail {
         self.tries = 0;
         self.silence = Silence::new(now, &self.settings);
         self.cut_off_since = None;
+        if traps::active(Trap::TailRepeats) && base < expected {
+            out.push(TailEffect::Deliver { first: base, next: next.min(expected) });
+        }
         if next > expected {
             // T1: nothing below `expected`, nothing skipped.
             self.next = Some(next);

@@ -14,6 +14,7 @@ pub mod msg;
 pub mod report;
 pub mod table;
 pub mod topic;
+pub mod traps;
 
 pub use error::{Certainty, ErrorCode, WireError};
 pub use ids::{Epoch, Incarnation, NodeId, Offset, ProducerId, RangeId, SegmentId, Tick, TopicId, TraceContext};

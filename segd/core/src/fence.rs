@@ -52,12 +52,12 @@ impl Fence {
 
     /// May a writer of `epoch` write, or be acked, now?
     pub fn admits(&self, epoch: Epoch) -> bool {
-        epoch == self.raised
+        epoch == self.raised || (traps::active(Trap::UnfencedRead) && epoch > self.raised)
     }
 
     /// Asked again when a write completes.
     pub fn admits_completion(&self, epoch: Epoch) -> bool {
-        traps::active(Trap::V6FenceNotRechecked) || self.admits(epoch)
+        traps::active(Trap::V6FenceNotRechecked) || traps::active(Trap::P3LateAck) || self.admits(epoch)
     }
 
     pub fn raised(&self) -> Epoch {

@@ -56,7 +56,8 @@ impl Handoff {
         let usable = |id: &SegmentId, candidate: &Candidate| {
             let released = self.released.contains_key(id) && !traps::active(Trap::V8ReleasedIsChosen);
             let open_enough = candidate.open_on == candidate.replicas || (at_hard_cap && candidate.open_on > 0);
-            candidate.answers && !released && open_enough
+            let before_ready = traps::active(Trap::BeforeReady);
+            (candidate.answers && !released && open_enough) || before_ready
         };
         self.candidates
             .iter()

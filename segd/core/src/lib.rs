@@ -15,4 +15,4 @@ pub mod quorum;
 pub mod recovery;
 pub mod replica;
 pub mod table;
-pub mod traps;
+pub use seam_wire::traps;

@@ -76,11 +76,14 @@ impl Agent {
     fn fix(&mut self) -> Option<Decision> {
         let all_said = self.answers.len() + self.mute.len() == self.replicas;
         let by_loss = self.loss_rounds.is_some() && (self.given_up || all_said);
-        if self.decision.is_some() || (self.answers.len() < self.quorum && !by_loss) {
+        let quorum = if traps::active(Trap::EndFromOne) { 1 } else { self.quorum };
+        if self.decision.is_some() || (self.answers.len() < quorum && !by_loss) {
             return None;
         }
         let seal = self.answers.values().find_map(|tail| tail.seal);
         let highest = self.answers.values().map(|tail| tail.durable_end).max().unwrap_or(self.start);
+        let highest =
+            if traps::active(Trap::P4InclusiveEnd) { Offset(highest.0.saturating_sub(1)).plus(1) } else { highest };
         self.decision = Some(match seal {
             Some(seal) => Decision { end: seal.end, next: seal.next },
             None => Decision { end: highest.max(self.start), next: self.candidate },
@@ -151,7 +154,7 @@ impl Agent {
             self.quorum.max(self.ack_quorum.min(reachable))
         };
         let wanted = if self.loss_rounds.is_some() { wanted.min(self.answers.len()) } else { wanted };
-        (full >= wanted).then_some(decision)
+        (full >= wanted || traps::active(Trap::NoCopies)).then_some(decision)
     }
 
     pub fn has_answered(&self, node: NodeId) -> bool {

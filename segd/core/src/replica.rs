@@ -94,9 +94,10 @@ impl Replica {
     }
 
     pub fn restored(id: SegmentId, state: RestoredState) -> Self {
+        let promised = if traps::active(Trap::PromiseForgotten) { Epoch::PRIMARY } else { state.promised };
         Replica {
             id,
-            fence: Fence::restored(state.promised),
+            fence: Fence::restored(promised),
             agent: None,
             start: state.start,
             start_written: state.start.is_some(),
@@ -107,7 +108,9 @@ impl Replica {
             seal_votes: state.seal.is_some() && state.promised == Epoch::PRIMARY,
             decision: state.decision,
             watchers: BTreeSet::new(),
-            tail_known: state.tail_known || traps::active(Trap::V7LostDiskVotes),
+            tail_known: state.tail_known
+                || traps::active(Trap::V7LostDiskVotes)
+                || traps::active(Trap::CleanStopBelieved),
         }
     }
 
@@ -160,7 +163,8 @@ impl Replica {
         assert!(self.durable_end <= self.written_end, "R1: durable beyond written: {self:?}");
         if seal {
             self.seal_durable = true;
-            self.seal_votes = self.fence.is_down() || traps::active(Trap::V2CopiesVote);
+            self.seal_votes =
+                self.fence.is_down() || traps::active(Trap::V2CopiesVote) || traps::active(Trap::V6FenceNotRechecked);
         }
         self.fence.admits_completion(epoch).then(|| self.stored())
     }
@@ -242,7 +246,8 @@ impl Replica {
     pub fn complete(&self) -> Option<(Offset, Offset)> {
         let decision = self.decision?;
         let start = self.start?;
-        (self.durable_end >= decision.end && self.tail_known).then_some((start, decision.end))
+        let holds_all = self.durable_end >= decision.end || traps::active(Trap::IncompleteServes);
+        (holds_all && self.tail_known).then_some((start, decision.end))
     }
 
     /// metad's word on the bounds of the decided segment. One that is empty needs no record to be complete.

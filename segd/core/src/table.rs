@@ -3,6 +3,7 @@
 //! A pure function of the log: a segment's header holds the table at its start, each batch adds to it, and what is forgotten
 //! depends on log content alone, never on a clock. Every replica keeps its own and they agree.
 
+use crate::traps::{self, Trap};
 use seam_wire::table::{ProducerEntry, RememberedBatch, TableSnapshot};
 use seam_wire::{Offset, ProducerId};
 use std::collections::BTreeMap;
@@ -100,6 +101,9 @@ impl ProducerTable {
         let Some(producer) = self.producers.get(&claim.id) else {
             return Self::first(claim);
         };
+        if claim.epoch < producer.epoch && traps::active(Trap::OldEpochWrites) {
+            return Self::first(claim);
+        }
         if claim.epoch < producer.epoch {
             return Verdict::Fenced { current: producer.epoch };
         }

@@ -39,6 +39,8 @@ pub enum Until {
     Exhausted,
     /// So many states were generated.
     Generated(usize),
+    /// Any property failed, or so many states were generated.
+    AnyFailed(usize),
     /// All of these properties failed, or so many states were generated.
     Failed(Vec<&'static str>, usize),
 }
@@ -50,7 +52,9 @@ pub fn check(config: Config, trap: Trap, until: Until, threads: usize) -> Report
     let mut builder = Roll::new(config, trap).checker().threads(threads);
     builder = match &until {
         Until::Exhausted => builder.finish_when(HasDiscoveries::AnyFailures),
-        Until::Generated(bound) => builder.finish_when(HasDiscoveries::AnyFailures).target_state_count(*bound),
+        Until::Generated(bound) | Until::AnyFailed(bound) => {
+            builder.finish_when(HasDiscoveries::AnyFailures).target_state_count(*bound)
+        }
         Until::Failed(names, bound) => {
             let names: BTreeSet<&'static str> = names.iter().copied().collect();
             builder.finish_when(HasDiscoveries::AllOf(names)).target_state_count(*bound)
@@ -58,12 +62,14 @@ pub fn check(config: Config, trap: Trap, until: Until, threads: usize) -> Report
     };
     let bound = match until {
         Until::Exhausted => usize::MAX,
-        Until::Generated(bound) | Until::Failed(_, bound) => bound,
+        Until::Generated(bound) | Until::AnyFailed(bound) | Until::Failed(_, bound) => bound,
     };
     match until {
         // Breadth first finds the shortest ways; depth first keeps few states in memory.
         Until::Exhausted => tell(config, bound, begun, &builder.spawn_dfs().join()),
-        Until::Generated(_) | Until::Failed(..) => tell(config, bound, begun, &builder.spawn_bfs().join()),
+        Until::Generated(_) | Until::AnyFailed(_) | Until::Failed(..) => {
+            tell(config, bound, begun, &builder.spawn_bfs().join())
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub struct ModelArgs {
     /// Stop after so many generated states in each configuration.
     #[arg(long, value_name = "N")]
     max_states: Option<usize>,
-    /// Put one trap back, in the configuration that shows it unless another is named: V1 to V8, P2, P3, P8, L1.
+    /// Put one trap back, in the configuration that shows it unless another is named: those of `--list`.
     #[arg(long, value_name = "TRAP")]
     trap: Option<String>,
     /// Threads of the checker.

@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     Case { name: "V7", trap: Trap::V7LostDiskVotes, config: "lost-disk", breaks: &[p::R1_KEPT] },
     Case { name: "V8", trap: Trap::V8ReleasedIsChosen, config: "release", breaks: &[p::R10] },
     Case { name: "P2", trap: Trap::P2EarlyDuplicate, config: "recovery", breaks: &[p::R1_KEPT, p::R14] },
-    Case { name: "P3", trap: Trap::V6FenceNotRechecked, config: "recovery", breaks: &[p::R8] },
+    Case { name: "P3", trap: Trap::P3LateAck, config: "recovery", breaks: &[p::R8] },
     Case { name: "P8", trap: Trap::P8EndShownEarly, config: "recovery", breaks: &[p::R5, p::R7] },
     Case { name: "L1", trap: Trap::L1RecoveryWaitsForAll, config: "all-ack", breaks: &[p::LIVE] },
 ];

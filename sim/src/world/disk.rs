@@ -188,6 +188,16 @@ impl Disk {
         last.map_or(Offset(0), |(_, next, _)| *next)
     }
 
+    /// The highest epoch promised of `segment` that a power cut leaves here.
+    pub fn promised(&self, segment: SegmentId) -> Epoch {
+        let of_segment = self.entries[..self.synced].iter().filter(|entry| entry.segment == segment);
+        of_segment.fold(Epoch::PRIMARY, |known, entry| match &entry.piece {
+            Piece::Promise(epoch) => known.max(*epoch),
+            Piece::Reclaimed => Epoch::PRIMARY,
+            Piece::Header(_) | Piece::Start { .. } | Piece::Batch { .. } | Piece::Seal(_) | Piece::Decided(_) => known,
+        })
+    }
+
     /// Whether a batch that holds `offset` was written here.
     pub fn holds(&self, segment: SegmentId, offset: Offset) -> bool {
         let Some(held) = self.held.get(&segment) else { return false };

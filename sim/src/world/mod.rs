@@ -93,6 +93,7 @@ pub struct Outcome {
 
 impl World {
     pub fn new(plan: Plan, mode: TraceMode) -> World {
+        segd_core::traps::begin_run();
         let sizes = plan.sizes;
         let mut world = World {
             now: 0,

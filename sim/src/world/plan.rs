@@ -123,6 +123,9 @@ pub struct Load {
     pub deadline_us: u64,
     /// Rolls asked for by hand.
     pub rolls_by_hand: u32,
+    /// How long a router tries to place an append.
+    #[serde(default = "long_patience_us")]
+    pub append_patience_us: u64,
     /// What a reader's stream waits between two reads; 0: it takes all there is at once.
     pub tail_step_us: u64,
 }
@@ -210,6 +213,8 @@ impl Plan {
         };
         draw_retention(&mut plan.topic, &mut Rng::new(seed, 3));
         plan.load.tail_step_us = Rng::new(seed, 9).pick(&[0, 0, 0, MS, 20 * MS, 100 * MS]);
+        let patience = Rng::new(seed, 14).pick(&[long_patience_us(), long_patience_us(), long_patience_us(), 300 * MS]);
+        plan.load.append_patience_us = patience;
         match mode {
             FaultMode::None => {}
             FaultMode::All => {
@@ -226,6 +231,10 @@ impl Plan {
     }
 }
 
+fn long_patience_us() -> u64 {
+    4_000 * MS
+}
+
 fn draw_load(rng: &mut Rng) -> Load {
     Load {
         batches: u32::try_from(rng.between(20, 100)).expect("small"),
@@ -235,6 +244,7 @@ fn draw_load(rng: &mut Rng) -> Load {
         value_bytes: 16 + rng.index(64),
         in_flight: rng.index(8) + 1,
         deadline_us: rng.pick(&[800 * MS, 5_000 * MS, 30_000 * MS]),
+        append_patience_us: long_patience_us(),
         tail_step_us: 0,
         rolls_by_hand: if rng.percent(40) { u32::try_from(rng.between(1, 5)).expect("small") } else { 0 },
     }

@@ -16,9 +16,6 @@ use seam_wire::msg::{FromRouter, FromSegd, TailFrom, ToRouter, ToSegd};
 use seam_wire::{NodeId, Offset, RangeId, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long a router tries to place an append.
-const APPEND_PATIENCE_US: u64 = 4_000_000;
-
 struct RangeSide {
     core: RangeProducer,
     ups: BTreeMap<UpstreamId, PipeId>,
@@ -204,7 +201,7 @@ impl World {
         let Some((range, client)) = self.router(n).produce.get(&pipe).copied() else { return };
         let header = BatchHeader::parse(&payload).expect("the client built it");
         let producer = header.producer.map(|(id, epoch, base_sequence)| ProducerSeq { id, epoch, base_sequence });
-        let deadline = self.clock(Proc::Router(n)).after_us(APPEND_PATIENCE_US);
+        let deadline = self.clock(Proc::Router(n)).after_us(self.plan.load.append_patience_us);
         self.range_input(n, range, producer::Input::Append { client, seq, producer, payload, deadline, trace: None });
     }
 

@@ -12,7 +12,8 @@ use super::trace::trace;
 use super::watch::Watcher;
 use metad_core::Answer;
 use seam_wire::batch::BatchHeader;
-use seam_wire::msg::{Decision, FromSegd, ToSegd};
+use seam_wire::meta::SegmentState;
+use seam_wire::msg::{Decision, FromSegd, Peer, ToSegd};
 use seam_wire::topic::AckMode;
 use seam_wire::{Incarnation, NodeId, Offset, SegmentId};
 use segd_core::io::{Durability, Effect, Input, ReportId, StreamId};
@@ -108,7 +109,13 @@ impl World {
         let settings = self.plan.segd.clone();
         let segd = self.segd(n);
         let restored = segd.disk.restore();
+        let segments: Vec<SegmentId> = restored.iter().map(|replica| replica.spec.id).collect();
         segd.node = Some(Node::new(segd.id, incarnation, settings, segd.disk.founded, restored));
+        for segment in segments {
+            let epoch =
+                self.segds[usize::from(n)].node.as_ref().and_then(|node| node.replica(segment)).map(|r| r.epoch());
+            self.oracle.promises.restored(n, segment, epoch.unwrap_or_default());
+        }
         // A replica that holds the decided end is served once metad's word, or the replica's own, is published.
         let me = Proc::Segd(n);
         self.at(self.now + 1, me, What::Beat);
@@ -254,7 +261,10 @@ impl World {
                 let at = self.now + self.dice(me).between(10, 2_000);
                 self.at(at, me, What::ReadDone { token, base, next, payload });
             }
-            Effect::Send { to, segment, msg, payload, trace: _ } => self.send_peer(n, to, segment, msg, payload),
+            Effect::Send { to, segment, msg, payload, trace: _ } => {
+                self.check_promises(n, segment, &msg);
+                self.send_peer(n, to, segment, msg, payload);
+            }
             Effect::Reply { stream, reply, trace: _ } => self.reply(n, stream, reply),
             Effect::CloseStream { stream } => {
                 if let Some(pipe) = self.segd(n).pipes.remove(&stream) {
@@ -301,6 +311,26 @@ impl World {
                 self.look_for_moment(n, counter);
             }
             Effect::Note { segment, error } => trace!(self, "{me:?} notes {segment}: {error}"),
+        }
+    }
+
+    fn check_promises(&mut self, n: u8, segment: SegmentId, msg: &Peer) {
+        match msg {
+            Peer::Promised { epoch, tail } => {
+                let durable = self.segd(n).disk.promised(segment);
+                // An agent knows the start, though a replica that stored no record may have forgotten it. Of what is no
+                // segment of the chain any more its answer means nothing.
+                let start = match self.metad.meta.segment(segment).map(|view| view.state) {
+                    Some(SegmentState::Open { start } | SegmentState::Sealed { start, .. }) => start,
+                    Some(_) | None => Offset(u64::MAX),
+                };
+                let end = tail.durable_end.max(start);
+                self.oracle.promises.promised(n, segment, (*epoch, end), durable);
+            }
+            Peer::Stored { epoch, durable_end, .. } => {
+                self.oracle.promises.stored(n, segment, *epoch, *durable_end);
+            }
+            _ => {}
         }
     }
 

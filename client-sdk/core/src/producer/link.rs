@@ -5,6 +5,7 @@ use super::{Effect, RangeProducer, StreamId};
 use crate::error::SendError;
 use seam_wire::Tick;
 use seam_wire::error::{Certainty, ErrorCode, WireError};
+use seam_wire::traps::{self, Trap};
 
 #[derive(Debug)]
 pub(super) enum Link {
@@ -90,6 +91,11 @@ impl<T> RangeProducer<T> {
             if batch.is_sent() {
                 batch.place = Place::Waiting;
                 batch.may_exist = true;
+                if traps::active(Trap::RetriedAsNew) {
+                    batch.may_exist = false;
+                    batch.base_sequence = None;
+                    self.hole = true;
+                }
             }
         }
         self.counters.streams_broken += 1;

@@ -5,6 +5,7 @@ use super::prepare::wrong_state;
 use super::{Changes, Meta};
 use crate::command::{Outcome, Refusal};
 use seam_wire::meta::{Binder, SegmentState};
+use seam_wire::traps::{self, Trap};
 use seam_wire::{Incarnation, NodeId, SegmentId};
 
 impl Meta {
@@ -23,6 +24,10 @@ impl Meta {
         }
         if segment.binder != Binder::Primary {
             return Err(Refusal::WrongBinder { next: id });
+        }
+        if traps::active(Trap::EarlyReclaim) {
+            self.reclaim_trees(vec![id], ch);
+            return Ok(Outcome::Done);
         }
         if !segment.release_asked {
             self.known_mut(id).release_asked = true;

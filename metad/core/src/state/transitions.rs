@@ -5,6 +5,7 @@ use super::records::Segment;
 use super::{Changes, Meta};
 use crate::history::Phases;
 use seam_wire::meta::{Binder, SegmentState};
+use seam_wire::traps::{self, Trap};
 use seam_wire::{NodeId, Offset, RangeId, SegmentId};
 
 impl Meta {
@@ -17,8 +18,12 @@ impl Meta {
         binder: Binder,
         ch: &mut Changes,
     ) -> SegmentId {
-        let id = SegmentId(self.next_segment);
-        self.next_segment += 1;
+        let id = self.next_id();
+        let mut replicas = replicas.to_vec();
+        if traps::active(Trap::PlacementInApply) {
+            let by = traps::private_number() % replicas.len();
+            replicas.rotate_left(by);
+        }
         let range_record = self.ranges.get_mut(&range).expect("the caller looked the range up");
         let topic = self.topics.get(&range_record.topic).expect("a range has its topic");
         let (topic_id, config, ack_quorum) = (range_record.topic, topic.config_index(), topic.config().ack_quorum);
@@ -40,7 +45,7 @@ impl Meta {
             range,
             prior,
             attempt,
-            replicas: replicas.to_vec(),
+            replicas,
             ack_quorum,
             binder,
             config,
@@ -64,6 +69,18 @@ impl Meta {
         self.counters.made += 1;
         self.counters.open += 1;
         ch.segments.insert(id);
+        id
+    }
+
+    /// Never reused.
+    fn next_id(&mut self) -> SegmentId {
+        if traps::active(Trap::IdReused)
+            && let Some(free) = (1..self.next_segment).map(SegmentId).find(|id| !self.segments.contains_key(id))
+        {
+            return free;
+        }
+        let id = SegmentId(self.next_segment);
+        self.next_segment += 1;
         id
     }
 

@@ -8,6 +8,7 @@
 use super::{Changes, Meta};
 use crate::command::{Outcome, Refusal};
 use seam_wire::meta::SegmentState;
+use seam_wire::traps::{self, Trap};
 use seam_wire::{RangeId, SegmentId};
 
 impl Meta {
@@ -51,7 +52,9 @@ impl Meta {
         let record = self.ranges.get_mut(&range).expect("it was just seen");
         assert!(record.start <= log_start, "the start of {range} moves back: {record:?}");
         record.first = Some(keep);
-        record.start = log_start;
+        if !traps::active(Trap::TrimBeforeStart) {
+            record.start = log_start;
+        }
         record.sealed_bytes -= trimmed_bytes;
         for id in before {
             if let SegmentState::Sealed { start, end, next } = self.known(id).state {

@@ -7,6 +7,7 @@ use crate::Tick;
 use crate::chain::Chains;
 use seam_wire::error::{Certainty, ErrorCode, WireError};
 use seam_wire::msg::FromSegd;
+use seam_wire::traps::{self, Trap};
 use seam_wire::{Offset, SegmentId};
 
 impl RangeProducer {
@@ -132,6 +133,9 @@ impl RangeProducer {
         let batch = self.inflight.remove(order).expect("the caller holds an order that is in flight");
         if batch.may_exist {
             error.certainty = Certainty::Indeterminate;
+        }
+        if traps::active(Trap::DoubtSaidDefinite) {
+            error.certainty = Certainty::Definite;
         }
         self.fail(batch.client, batch.seq, error, out);
     }

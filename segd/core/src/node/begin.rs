@@ -10,6 +10,7 @@ use crate::marks::Marks;
 use crate::primary::Phase;
 use crate::replica::WriteRequest;
 use crate::table::ProducerTable;
+use crate::traps::{self, Trap};
 use bytes::Bytes;
 use seam_wire::meta::{Binder, SegmentState};
 use seam_wire::msg::{Pace, Peer, SealEntry};
@@ -68,6 +69,7 @@ impl Node {
         (start, table, pace): (Offset, ProducerTable, Pace),
         out: &mut Outbox,
     ) -> bool {
+        let table = if prior.is_some() && traps::active(Trap::TableDropped) { ProducerTable::default() } else { table };
         let Some(writer) = self.writers.get_mut(&segment) else { return false };
         if writer.machine.begin(prior, by, start) != Ok(true) {
             return false;
@@ -110,7 +112,7 @@ impl Node {
         out: &mut Outbox,
     ) {
         let Some(writer) = self.writers.get_mut(&segment) else { return };
-        if writer.machine.start().is_some() {
+        if writer.machine.start().is_some() || traps::active(Trap::L2BeginOnce) {
             return;
         }
         writer.start_known = Some(Inherited { end: start, table_hash });

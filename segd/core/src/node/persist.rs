@@ -2,6 +2,7 @@
 
 use super::{Node, Outbox, TimerKey};
 use crate::io::{Durability, Effect, Token, Write};
+use crate::traps::{self, Trap};
 use seam_wire::msg::Peer;
 use seam_wire::{Epoch, NodeId, Offset, SegmentId, Tick};
 
@@ -31,6 +32,7 @@ impl Node {
     pub(super) fn persist(&mut self, segment: SegmentId, writes: Vec<Write>, pending: PendingWrite, out: &mut Outbox) {
         let token = self.token();
         let durability = match pending {
+            PendingWrite::Records { .. } if traps::active(Trap::AckBeforeSync) => Durability::Received,
             PendingWrite::Records { seal: false, .. } => {
                 self.replicas.get(&segment).map_or(Durability::Synced, |state| state.spec.config.ack.into())
             }

@@ -91,6 +91,10 @@ impl Node {
             };
             return self.tell(from, segment, answer, out);
         };
+        if traps::active(Trap::UnfencedRead) {
+            let tail = replica.machine.tail();
+            return self.tell(from, segment, Peer::Promised { epoch, tail }, out);
+        }
         let raise = if loss_accepted {
             replica.machine.fence_accepting_loss(epoch, from)
         } else {
@@ -100,6 +104,10 @@ impl Node {
             None => self.tell(from, segment, Peer::CannotAnswer { epoch }, out),
             Some(Raise::Persist) => {
                 replica.times.fencing = Some(self.now);
+                if traps::active(Trap::EpochAfterReply) {
+                    let tail = replica.machine.tail();
+                    self.tell(from, segment, Peer::Promised { epoch, tail }, out);
+                }
                 self.persist(segment, vec![Write::Promise(epoch)], PendingWrite::Promise { epoch }, out);
             }
             Some(Raise::Answer) => {

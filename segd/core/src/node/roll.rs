@@ -10,6 +10,7 @@ use crate::marks::Want;
 use crate::node::persist::PendingWrite;
 use crate::primary::Phase;
 use crate::replica::{Accept, WriteRequest};
+use crate::traps::{self, Trap};
 use seam_wire::meta::Binder;
 use seam_wire::msg::Peer;
 use seam_wire::report::Report;
@@ -163,7 +164,7 @@ impl Node {
         let msg = Peer::Begin {
             prior: segment,
             binder: Binder::Primary,
-            end: seal.end,
+            end: if traps::active(Trap::OffByOneStart) { seal.end.plus(1) } else { seal.end },
             delta,
             removed,
             table_hash: seal.table_hash,
@@ -176,7 +177,7 @@ impl Node {
 
     pub(super) fn repeat_begin(&mut self, now: Tick, segment: SegmentId, out: &mut Outbox) {
         let Some(writer) = self.writers.get(&segment) else { return };
-        if writer.times.begun.is_none() && writer.seal().is_some() {
+        if writer.times.begun.is_none() && writer.seal().is_some() && !traps::active(Trap::L2BeginOnce) {
             self.send_begin(now, segment, true, out);
         }
     }

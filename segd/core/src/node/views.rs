@@ -5,6 +5,7 @@ use super::{Node, Outbox};
 use crate::io::{Effect, Write};
 use crate::node::persist::PendingWrite;
 use crate::primary::Phase;
+use crate::traps::{self, Trap};
 use seam_wire::meta::{Binder, MetaItem, MetaUpdate, SegmentState, SegmentView};
 use seam_wire::msg::Decision;
 use seam_wire::report::Report;
@@ -233,7 +234,7 @@ impl Node {
                 self.on_successor_ready(now, prior, segment, out);
             }
         }
-        if view.release_asked {
+        if view.release_asked && !traps::active(Trap::L3NoRelease) {
             let writer = self.writers.get_mut(&prior).expect("R13: it was just seen");
             if writer.machine.phase() != Phase::Over && writer.handoff.release(segment) {
                 self.report(now, Report::Released { segment }, out);

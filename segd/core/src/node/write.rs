@@ -248,6 +248,11 @@ impl Node {
         }
         let Some(committed) = writer.machine.committed() else { return };
         let decision = writer.machine.decision();
+        let committed_before = committed;
+        let committed = match self.replicas.get(&segment) {
+            Some(replica) if traps::active(Trap::PastCommitted) => committed.max(replica.machine.durable_end()),
+            Some(_) | None => committed,
+        };
         let publication = (writer.machine.start(), committed, decision.is_some());
         if writer.published != Some(publication) {
             writer.published = Some(publication);
@@ -256,7 +261,7 @@ impl Node {
             out.push(Effect::Publish { segment, start, committed, decision, serves: true });
         }
         if writer.machine.gate().is_open() {
-            ack_through(writer, committed, trace, out);
+            ack_through(writer, committed_before, trace, out);
             writer.first.gate_opened.get_or_insert(now);
             if Some(committed) > writer.machine.start() {
                 writer.first.commit.get_or_insert(now);

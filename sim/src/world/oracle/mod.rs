@@ -3,6 +3,7 @@
 
 mod acks;
 mod decided;
+mod promises;
 mod readers;
 mod records;
 
@@ -10,6 +11,7 @@ pub use records::Value;
 
 use super::plan::Plan;
 use decided::Decided;
+use promises::Promises;
 use readers::Readers;
 use records::Records;
 use seam_wire::meta::MetaItem;
@@ -23,6 +25,7 @@ pub struct Oracle {
     pub records: Records,
     readers: Readers,
     decided: Decided,
+    pub promises: Promises,
 }
 
 impl Oracle {
@@ -31,6 +34,7 @@ impl Oracle {
             records: Records::default(),
             readers: Readers::new(plan.topic.ranges, plan.sizes.consumers),
             decided: Decided::default(),
+            promises: Promises::default(),
         }
     }
 
