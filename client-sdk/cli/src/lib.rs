@@ -13,7 +13,7 @@
 pub mod args;
 pub mod cmd;
 pub mod dev;
-mod interrupt;
+pub mod interrupt;
 mod moment;
 pub mod output;
 mod session;

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use seam_cli::args::{Cli, Command};
+use seam_cli::interrupt::Interrupted;
 use seam_cli::output::{explain, is_closed_stdout};
 use seam_transport::telemetry;
 use std::process::ExitCode;
@@ -23,7 +24,10 @@ async fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_stdout(&error) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+        Err(error) => {
+            let failed = fail(&error);
+            Interrupted::found_in(&error).map_or(failed, |stopped| ExitCode::from(stopped.exit_status()))
+        }
     }
 }
 

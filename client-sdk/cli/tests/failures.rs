@@ -103,7 +103,9 @@ fn an_interrupt_takes_down_what_was_started() {
     let sent = Command::new("kill").args(["-INT", &up.id().to_string()]).status().expect("kill(1) runs");
     assert!(sent.success());
     until("the end", || up.try_wait().expect("waitable").is_some());
-    let said = complaint(&up.wait_with_output().expect("its output"));
+    let output = up.wait_with_output().expect("its output");
+    assert_eq!(output.status.code(), Some(130), "as shells tell Ctrl-C");
+    let said = complaint(&output);
     assert!(said.contains("interrupted"), "{said}");
     assert_eq!(bench.left_running(), Vec::<String>::new());
 }
@@ -115,4 +117,24 @@ fn a_missing_service_is_named_with_the_way_to_build_it() {
     let said = complaint(&bench.run(&["dev", "up"]));
     assert!(said.contains("segd is not beside") && said.contains("cargo build --release"), "{said}");
     assert!(!bench.root().exists(), "nothing was made");
+}
+
+/// Refused for what was typed: nothing is made, and the advice is ours, not that of the parser of flags.
+#[test]
+fn what_is_refused_leaves_nothing_behind_and_is_told_in_our_words() {
+    let bench = Bench::new("exit 0");
+    for (arguments, advice) in [
+        (["--metad", "2"], "--metad must be odd"),
+        (["--segd", "0"], "--segd must be 1 to"),
+        (["--metad-rtt", "2h"], "is more than"),
+        (["--metad-rtt", "-5ms"], "write 20ms, 30s, 10m"),
+    ] {
+        let said = complaint(&bench.run(&[["dev", "up"], arguments].concat()));
+        assert!(said.contains(advice), "{arguments:?}: {said}");
+        assert!(!bench.root().exists(), "{arguments:?} left something behind");
+    }
+    let said = complaint(&bench.run(&["dev", "rtt", "-5ms"]));
+    assert!(said.contains("write 20ms, 30s, 10m"), "{said}");
+    let said = complaint(&bench.run(&["consume", "events", "--from", "-5"]));
+    assert!(said.contains("earliest, latest, an offset"), "{said}");
 }

@@ -24,7 +24,7 @@ Examples:
                                                            from where the group was, committing what it prints")]
 pub struct Consume {
     pub topic: String,
-    #[arg(long, value_name = "WHERE", help = format!("Where to begin: {PLACES} [default: earliest]"))]
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true, help = format!("Where to begin: {PLACES} [default: earliest]"))]
     pub from: Option<Place>,
     /// End after so many records.
     #[arg(long, value_name = "N")]

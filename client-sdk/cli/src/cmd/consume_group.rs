@@ -47,7 +47,7 @@ pub async fn run(client: &Client, group: &str, asked: &Consume, out: &mut Out) -
                 }
                 tokio::select! {
                     biased;
-                    () = &mut interrupted => break,
+                    _ = &mut interrupted => break,
                     next = consumer.next() => next,
                     () = tokio::time::sleep(GLANCE), if ends.is_some() => continue,
                 }

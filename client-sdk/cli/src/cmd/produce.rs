@@ -1,16 +1,17 @@
 //! `seam produce`: standard input to records, one a line.
 //!
 //! One thread reads lines, the producer takes them as fast as it has room, and a task collects the outcomes in order. At
-//! the first record that fails nothing more is read; what was taken before still gets its outcome.
+//! the first record that fails nothing more is read; what was taken before still gets its outcome. A failure names its line.
 
 use crate::args::Global;
-use crate::interrupt::interrupted;
+use crate::interrupt::{Interrupted, interrupted};
 use crate::output::Out;
-use crate::session;
+use crate::{session, units};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use clap::Args;
-use seamlog::{Ack, Compression, Producer, Record, SendError, SendHandle};
+use seam_wire::batch::MAX_RECORD_BYTES;
+use seamlog::{Ack, Compression, ErrorCode, Producer, Record, SendError, SendHandle};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
@@ -46,6 +47,9 @@ pub struct Produce {
     /// Trace this share of the batches, 0 to 1, through router and segd; see OTEL_EXPORTER_OTLP_ENDPOINT.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     trace_share: f64,
+    /// The most a batch may take, 1KiB to 8MiB; routers may allow less. A line takes at most 1MiB, and must fit into one.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "1MiB")]
+    max_batch_bytes: u64,
     /// Compress batches with LZ4.
     #[arg(long)]
     lz4: bool,
@@ -77,6 +81,7 @@ impl Produce {
         let compression = if self.lz4 { Compression::Lz4 } else { Compression::None };
         let mut builder =
             session::open(global)?.producer(&self.topic).compression(compression).trace_share(self.trace_share);
+        builder = builder.max_batch_bytes(usize::try_from(self.max_batch_bytes).unwrap_or(usize::MAX));
         if let Some(range) = self.range {
             builder = builder.range(range);
         }
@@ -87,29 +92,40 @@ impl Produce {
         let taken = self.take_lines(&producer, handles).await;
         producer.close().await;
         let mut written = collected.await.context("collecting the outcomes panicked")?;
-        if let Err(refused) = taken {
-            written.first_failure.get_or_insert(refused);
-        }
-        self.report(&written, began, out)
+        let stopped = match taken {
+            Ok(stopped) => stopped,
+            Err(refused) => {
+                written.first_failure.get_or_insert(refused);
+                None
+            }
+        };
+        self.report(&written, began, out)?;
+        stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
     }
 
     /// Hands lines to the producer until they end, one fails, or we are interrupted.
-    async fn take_lines(&self, producer: &Producer, handles: mpsc::Sender<SendHandle>) -> Result<(), String> {
+    async fn take_lines(
+        &self,
+        producer: &Producer,
+        handles: mpsc::Sender<(u64, SendHandle)>,
+    ) -> Result<Option<Interrupted>, String> {
         let mut lines = read_lines();
         let stop = interrupted().map_err(|error| format!("{error:#}"))?;
         tokio::pin!(stop);
-        loop {
+        for number in 1.. {
             let line = tokio::select! {
                 line = lines.recv() => line,
-                () = &mut stop => None,
+                stopped = &mut stop => return Ok(Some(stopped)),
             };
-            let Some(line) = line else { return Ok(()) };
+            let Some(line) = line else { break };
             let line = line.map_err(|error| format!("cannot read standard input: {error}"))?;
-            let handle = producer.send(self.record(line)).await.map_err(|error| error.to_string())?;
-            if handles.send(handle).await.is_err() {
-                return Ok(()); // The collector saw a failure and has it.
+            let taken = producer.send(self.record(line)).await;
+            let handle = taken.map_err(|error| of_line(number, &error))?;
+            if handles.send((number, handle)).await.is_err() {
+                break; // The collector saw a failure and has it.
             }
         }
+        Ok(None)
     }
 
     fn record(&self, value: Vec<u8>) -> Record {
@@ -144,6 +160,17 @@ impl Produce {
     }
 }
 
+/// A failure for people: where it happened, and what helps.
+fn of_line(number: u64, error: &SendError) -> String {
+    if error.code != ErrorCode::BatchTooLarge {
+        return format!("line {number}: {error}");
+    }
+    let most = units::bytes(MAX_RECORD_BYTES as u64);
+    format!(
+        "line {number}: {error}; split the line: a record takes at most {most}, and must fit into --max-batch-bytes"
+    )
+}
+
 /// What became of the records.
 #[derive(Default)]
 struct Written {
@@ -163,12 +190,12 @@ struct Span {
 }
 
 impl Written {
-    fn add(&mut self, outcome: Result<Ack, SendError>) {
+    fn add(&mut self, line: u64, outcome: Result<Ack, SendError>) {
         let ack = match outcome {
             Ok(ack) => ack,
             Err(error) => {
                 self.failed += 1;
-                self.first_failure.get_or_insert_with(|| error.to_string());
+                self.first_failure.get_or_insert_with(|| of_line(line, &error));
                 return;
             }
         };
@@ -182,10 +209,10 @@ impl Written {
 }
 
 /// Takes the outcomes in the order of the records. After a failure it takes no new handles, but awaits those it has.
-async fn collect(mut handles: mpsc::Receiver<SendHandle>) -> Written {
+async fn collect(mut handles: mpsc::Receiver<(u64, SendHandle)>) -> Written {
     let mut written = Written::default();
-    while let Some(handle) = handles.recv().await {
-        written.add(handle.await);
+    while let Some((line, handle)) = handles.recv().await {
+        written.add(line, handle.await);
         if written.first_failure.is_some() {
             handles.close();
         }
@@ -234,12 +261,25 @@ mod tests {
     #[test]
     fn outcomes_are_summed_up_by_range() {
         let mut written = Written::default();
-        for (range, offset) in [(0, 7), (1, 3), (0, 8), (0, 9)] {
-            written.add(Ok(Ack { range, offset: Offset(offset) }));
+        for (line, (range, offset)) in (1..).zip([(0, 7), (1, 3), (0, 8), (0, 9)]) {
+            written.add(line, Ok(Ack { range, offset: Offset(offset) }));
         }
         let span = &written.ranges[&0];
         assert_eq!((span.records, span.first_offset, span.last_offset), (3, 7, 9));
         assert_eq!(written.ranges[&1].records, 1);
         assert!(written.first_failure.is_none());
+    }
+
+    #[test]
+    fn the_first_failure_names_its_line_and_the_flag_that_helps() {
+        let mut written = Written::default();
+        written
+            .add(7, Err(SendError::from(seam_wire::error::WireError::refused(ErrorCode::BatchTooLarge, "too much"))));
+        written.add(8, Err(SendError::from(seam_wire::error::WireError::refused(ErrorCode::Unavailable, "gone"))));
+        let told = written.first_failure.expect("a failure");
+        assert!(told.starts_with("line 7: ") && told.contains("--max-batch-bytes"), "{told}");
+        assert_eq!(written.failed, 2);
+        let other = SendError::from(seam_wire::error::WireError::refused(ErrorCode::Unavailable, "gone"));
+        assert!(!of_line(1, &other).contains("--max"), "a flag is named where it helps");
     }
 }

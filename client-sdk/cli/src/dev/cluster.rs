@@ -10,6 +10,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+/// The pattern for every service. Kill, pause and resume take the relay with them.
+pub const ALL: &str = "all";
 /// Version of `cluster.toml`; a directory of another version is refused.
 const FORMAT: u32 = 1;
 /// Most processes of one role.
@@ -212,14 +214,14 @@ impl Cluster {
         std::iter::once(RELAY.to_owned()).chain(nodes).collect()
     }
 
-    /// The processes `pattern` means: a name, a role, or `all` (of the services; the relay only by its own name).
+    /// The processes `pattern` means: a name, a role, or [`ALL`] the services.
     ///
     /// # Errors
     /// Nothing has that name; the message lists what does.
     pub fn select(&self, pattern: &str) -> Result<Vec<String>> {
         let names = self.process_names();
         let matches = |name: &&String| match pattern {
-            "all" => name.as_str() != RELAY,
+            ALL => name.as_str() != RELAY,
             exact => name.as_str() == exact || name.rsplit_once('-').is_some_and(|(role, _)| role == exact),
         };
         let found: Vec<String> = names.iter().filter(matches).cloned().collect();

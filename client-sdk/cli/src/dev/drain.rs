@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(250);
 /// A range is asked to roll at most this often.
 const ROLL_EVERY: Duration = Duration::from_secs(3);
+/// Topics or segments that a refusal names.
+const LISTED: usize = 10;
 
 /// Refuses if a segment would lose its last copy, or a topic the nodes that its replicas need.
 ///
@@ -22,26 +24,30 @@ const ROLL_EVERY: Duration = Duration::from_secs(3);
 /// Names the topic and the remedy.
 pub fn refuse_if_needed(topics: &[TopicInfo], leaving: &[u32], nodes: usize) -> Result<()> {
     let staying = nodes - leaving.len();
-    for topic in topics {
-        let replicas = usize::from(topic.config.replicas);
-        if staying < replicas {
-            bail!(
-                "topic {} wants {replicas} replicas, {staying} segd nodes would be left: keep at least {replicas}",
-                topic.name
-            );
-        }
-        let orphan = segments(topic).find(|(_, segment)| {
-            holds_data(segment) && segment.replicas.iter().all(|replica| leaving.contains(replica))
-        });
-        if let Some((_, segment)) = orphan {
-            bail!(
-                "segment {} of topic {} is only on nodes that would go: remove fewer at a time, or delete the topic",
-                segment.id,
-                topic.name
-            );
-        }
+    let wanting: Vec<&TopicInfo> = topics.iter().filter(|topic| staying < usize::from(topic.config.replicas)).collect();
+    if let Some(most) = wanting.iter().map(|topic| topic.config.replicas).max() {
+        let wants = |topic: &&TopicInfo| format!("{} wants {} replicas", topic.name, topic.config.replicas);
+        bail!(
+            "{staying} segd nodes would be left, but {}: keep at least {most}",
+            listed(&wanting.iter().map(wants).collect::<Vec<_>>())
+        );
+    }
+    let orphans: Vec<String> = topics
+        .iter()
+        .flat_map(|topic| segments(topic).map(move |(_, segment)| (topic, segment)))
+        .filter(|(_, segment)| holds_data(segment) && segment.replicas.iter().all(|id| leaving.contains(id)))
+        .map(|(topic, segment)| format!("segment {} of topic {}", segment.id, topic.name))
+        .collect();
+    if !orphans.is_empty() {
+        bail!("only on nodes that would go: {}: remove fewer at a time, or delete the topics", listed(&orphans));
     }
     Ok(())
+}
+
+/// All of them while they are few.
+fn listed(all: &[String]) -> String {
+    let shown = all.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    if all.len() > LISTED { format!("{shown} and {} more", all.len() - LISTED) } else { shown }
 }
 
 /// How many segments keep fewer copies than they were made with once the nodes are gone.
@@ -169,6 +175,13 @@ mod tests {
     #[test]
     fn a_topic_keeps_as_many_nodes_as_it_wants_replicas() {
         let error = refuse_if_needed(&[topic(Vec::new())], &[5, 4, 3], 5).expect_err("refused").to_string();
-        assert!(error.contains("3 replicas, 2 segd nodes"), "{error}");
+        assert!(error.contains("2 segd nodes") && error.contains("events wants 3 replicas"), "{error}");
+        // Every topic that needs them is named, and what would do for all.
+        let mut wide = topic(Vec::new());
+        (wide.name, wide.config.replicas) = ("wide".into(), 5);
+        let error = refuse_if_needed(&[topic(Vec::new()), wide], &[5, 4, 3], 5).expect_err("refused").to_string();
+        for named in ["events wants 3", "wide wants 5", "keep at least 5"] {
+            assert!(error.contains(named), "{error}");
+        }
     }
 }

@@ -97,7 +97,7 @@ pub enum DevCommand {
     #[command(after_help = "Examples:\n  seam dev rtt 20ms\n  seam dev rtt 0")]
     Rtt {
         /// The round trip, e.g. 20ms; 0 adds none.
-        #[arg(value_parser = units::parse_duration)]
+        #[arg(value_parser = units::parse_duration, allow_hyphen_values = true)]
         rtt: Duration,
         #[command(flatten)]
         dir: Dir,
@@ -111,7 +111,8 @@ pub enum DevCommand {
 /// A process to act on.
 #[derive(Clone, Debug, Args)]
 pub struct Named {
-    /// A process (metad-1, segd-3, router-1, relay), a role (metad, segd, router), or all.
+    /// A process (metad-1, segd-3, router-1, relay), a role (metad, segd, router), or all. Kill, pause and resume
+    /// all take the relay with them.
     name: String,
     #[command(flatten)]
     dir: Dir,

@@ -84,7 +84,8 @@ impl Scale {
         }
         if thinned > 0 {
             out.line(format!(
-                "{thinned} segments keep fewer copies than they had; the others stay in DIR/data, unused"
+                "{thinned} segments keep fewer copies than they had; the others stay in {}, unused",
+                layout.root().join("data").display()
             ))?;
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! `seam dev kill|pause|resume|restart`: one signal to one process or to many, and a line that says what became of it.
 
-use super::cluster::{Cluster, Role};
+use super::cluster::{ALL, Cluster, Role};
 use super::daemon::{Daemon, Ended, STOP_PATIENCE, State};
 use super::layout::Layout;
-use super::{daemons, ready};
+use super::{daemons, every_daemon, ready};
 use crate::output::Out;
 use anyhow::{Context, Result};
 use std::time::UNIX_EPOCH;
@@ -33,7 +33,7 @@ pub fn resume(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()> {
 pub async fn restart(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()> {
     let _lock = layout.lock()?;
     let cluster = Cluster::load(layout)?;
-    for daemon in daemons(layout, &cluster, pattern)? {
+    for daemon in to_restart(layout, &cluster, pattern)? {
         let began_unix_us = unix_us();
         let before = daemon.state()?;
         // Only a segd node has one; a metad that is down is not waited for.
@@ -57,6 +57,16 @@ pub async fn restart(layout: &Layout, pattern: &str, out: &mut Out) -> Result<()
     Ok(())
 }
 
+/// With `all` the relay too, if it does not run: nothing gets ready without it, and nobody is to miss it while it does.
+fn to_restart(layout: &Layout, cluster: &Cluster, pattern: &str) -> Result<Vec<Daemon>> {
+    let mut chosen = daemons(layout, cluster, pattern)?;
+    let relay = Daemon::relay(layout);
+    if pattern == ALL && relay.live()?.is_none() {
+        chosen.insert(0, relay);
+    }
+    Ok(chosen)
+}
+
 /// Now, in microseconds since the Unix epoch: what a script needs to say how long after a signal something happened.
 fn unix_us() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -71,7 +81,8 @@ fn each_live(
     out: &mut Out,
 ) -> Result<()> {
     let cluster = Cluster::load(layout)?;
-    let chosen = daemons(layout, &cluster, pattern)?;
+    // A relay left alone would hold a cluster of which nothing else runs.
+    let chosen = if pattern == ALL { every_daemon(layout, &cluster) } else { daemons(layout, &cluster, pattern)? };
     let mut live = Vec::new();
     for daemon in &chosen {
         if chosen.len() == 1 || daemon.live()?.is_some() {

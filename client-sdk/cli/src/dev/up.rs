@@ -42,13 +42,13 @@ pub struct Up {
     #[arg(long, value_name = "N")]
     domains: Option<u32>,
     /// Round trip added to every link of metad, e.g. 20ms; `seam dev rtt` changes it later [default: 0].
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     metad_rtt: Option<Duration>,
     /// Segment size in the first steps that are suggested; small ones make rolls easy to see.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "4MiB")]
     segment_bytes_hint: u64,
     /// How long everything may take to be ready.
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "60s")]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "60s", allow_hyphen_values = true)]
     timeout: Duration,
     #[command(flatten)]
     dir: Dir,
@@ -62,10 +62,12 @@ impl Up {
         for role in [Role::Metad, Role::Segd, Role::Router] {
             service_program(role)?;
         }
+        check_rtt(self.metad_rtt.unwrap_or_default())?;
+        // What is refused leaves nothing behind: it is planned before anything is made.
+        let planned = if layout.exists() { None } else { Some(self.plan()?) };
         layout.create()?;
         let lock = layout.lock()?;
-        let cluster = self.find_or_plan(&layout)?;
-        refuse_if_running(&layout, &cluster)?;
+        let cluster = self.find_or_save(&layout, planned)?;
         ports::must_be_free(cluster.nodes.iter().flat_map(super::cluster::Node::addresses))?;
         write_rtt(&layout, self.metad_rtt.unwrap_or_default())?;
         config::write_services(&layout, &cluster)?;
@@ -94,23 +96,28 @@ impl Up {
         };
         tokio::select! {
             done = work => done,
-            () = interrupted => bail!("interrupted"),
+            stopped = interrupted => Err(stopped.into()),
         }
     }
 
-    /// The cluster the directory holds, or a new one. Its size is part of it: flags that contradict it are refused.
-    fn find_or_plan(&self, layout: &Layout) -> Result<Cluster> {
-        if !layout.exists() {
-            let counts = Counts {
-                metad: self.metad.unwrap_or(DEFAULT.metad),
-                segd: self.segd.unwrap_or(DEFAULT.segd),
-                router: self.router.unwrap_or(DEFAULT.router),
-            };
-            let cluster = Cluster::plan(counts, self.domains.unwrap_or(DEFAULT_DOMAINS))?;
-            cluster.save(layout)?;
-            return Ok(cluster);
+    fn plan(&self) -> Result<Cluster> {
+        let counts = Counts {
+            metad: self.metad.unwrap_or(DEFAULT.metad),
+            segd: self.segd.unwrap_or(DEFAULT.segd),
+            router: self.router.unwrap_or(DEFAULT.router),
+        };
+        Cluster::plan(counts, self.domains.unwrap_or(DEFAULT_DOMAINS))
+    }
+
+    /// The stopped cluster the directory holds, or the new one. Its size is part of it: flags that contradict it are refused.
+    fn find_or_save(&self, layout: &Layout, planned: Option<Cluster>) -> Result<Cluster> {
+        // Made by another command meanwhile, it counts and not the plan.
+        if let Some(planned) = planned.filter(|_| !layout.exists()) {
+            planned.save(layout)?;
+            return Ok(planned);
         }
         let cluster = Cluster::load(layout)?;
+        refuse_if_running(layout, &cluster)?;
         let count = |role| u32::try_from(cluster.of(role).count()).unwrap_or(u32::MAX);
         for (flag, asked, there) in [
             ("--metad", self.metad, count(Role::Metad)),
@@ -170,7 +177,8 @@ fn refuse_if_running(layout: &Layout, cluster: &Cluster) -> Result<()> {
         match daemon.state()? {
             State::Stopped | State::Crashed => {}
             State::Running | State::Paused => bail!(
-                "a cluster runs in {} ({} is {}): use it, stop it with `seam dev down`, or give another --dir",
+                "a cluster runs in {} ({} is {}): use it, change its size with `seam dev scale`, stop it with \
+                 `seam dev down`, or give another --dir",
                 layout.root().display(),
                 daemon.name,
                 daemon.state()?
@@ -193,9 +201,14 @@ pub fn set_rtt(layout: &Layout, rtt: Duration, out: &mut Out) -> Result<()> {
     out.line(format!("metad is now {} ms away", rtt.as_millis()))
 }
 
-fn write_rtt(layout: &Layout, rtt: Duration) -> Result<()> {
+fn check_rtt(rtt: Duration) -> Result<()> {
     if rtt.as_millis() > u128::from(RTT_MS_MAX) {
         bail!("a round trip of {} ms is more than {RTT_MS_MAX} ms", rtt.as_millis());
     }
+    Ok(())
+}
+
+fn write_rtt(layout: &Layout, rtt: Duration) -> Result<()> {
+    check_rtt(rtt)?;
     write_atomically(&layout.rtt_file(), &format!("{}\n", rtt.as_millis()))
 }

@@ -44,6 +44,7 @@ async fn a_cluster_that_is_killed_whole_comes_back() {
         load.progress(2 * RATE_PER_S).await;
         let before = chain(&client, TOPIC).await.0;
         cluster.seam(["dev", "kill", "all"]);
+        assert!(cluster.states().iter().all(|(_, state)| state == "crashed"), "{:?}", cluster.states());
         // All at once, as a user does it who finds it dead; or one after the other.
         if round % 2 == 0 {
             cluster.seam(["dev", "down"]);

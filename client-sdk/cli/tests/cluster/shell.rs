@@ -4,7 +4,8 @@
 use crate::harness::{Cluster, until};
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 fn lines(from: u32, to: u32) -> Vec<String> {
     (from..to).map(|n| format!("record {n:07} {}", "x".repeat(180))).collect()
@@ -35,6 +36,8 @@ fn records_come_back_in_order_over_rolls_crashes_and_restarts() {
     let cluster = Cluster::up(&["--segd", "4", "--router", "2", "--metad-rtt", "5ms"]);
     assert!(cluster.states().iter().all(|(_, state)| state == "running"), "{:?}", cluster.states());
     assert!(cluster.refused(&["dev", "up"]).contains("seam dev down"), "a running cluster is not started twice");
+    let larger = cluster.refused(&["dev", "up", "--segd", "6"]);
+    assert!(larger.contains("a cluster runs") && larger.contains("seam dev scale"), "{larger}");
 
     cluster.seam(["topic", "create", "events", "--segment-bytes", "64KiB"]);
     let mut expected = lines(0, 3_000);
@@ -130,6 +133,13 @@ fn a_cluster_grows_and_shrinks_under_load() {
     let names: Vec<String> = cluster.states().into_iter().map(|(name, _)| name).collect();
     assert!(!names.contains(&"segd-5".to_owned()) && !names.contains(&"router-2".to_owned()), "{names:?}");
     assert_eq!(read_all(&cluster, "events"), expected);
+
+    // The node that left may hold copies until its topic goes; then only --all shows it.
+    let is_dead = |node: &Value| node["name"] == "segd-5" && node["state"] == "dead";
+    until("metad to miss segd-5", || cluster.json(&["nodes"]).as_array().expect("an array").iter().any(is_dead));
+    cluster.seam(["topic", "delete", "events"]);
+    until("segd-5 to be left out", || !cluster.seam(["nodes"]).contains("segd-5"));
+    assert!(cluster.seam(["nodes", "--all"]).contains("segd-5"));
 }
 
 #[test]
@@ -142,4 +152,49 @@ fn a_reader_that_has_enough_ends_the_command_quietly() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("seam ends");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    a_line_that_is_too_long_is_named(&cluster);
+    an_interrupted_producer_finishes_and_says_so(&cluster);
+}
+
+fn a_line_that_is_too_long_is_named(cluster: &Cluster) {
+    cluster.seam(["topic", "create", "long"]);
+    let input = cluster.scratch().join("long");
+    let produce = |line_bytes: usize, more: &[&str]| {
+        fs::write(&input, format!("first\n{}\nthird\n", "x".repeat(line_bytes))).expect("written");
+        let read = fs::File::open(&input).expect("there");
+        let mut command = cluster.command(["produce", "long"].iter().chain(more));
+        command.stdin(read).output().expect("seam runs")
+    };
+    // Longer than any record may be, and than the batch of this producer.
+    for (line_bytes, more) in [(2 << 20, &[][..]), (3 << 10, &["--max-batch-bytes", "2KiB"])] {
+        let output = produce(line_bytes, more);
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(!output.status.success() && said.contains("line 2"), "{said}");
+        assert!(said.contains("at most 1MiB") && said.contains("--max-batch-bytes"), "{said}");
+    }
+    let output = produce(3 << 10, &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(read_all(cluster, "long").len(), 1 + 1 + 3);
+}
+
+/// What it took is written, and its status is that of a command ended by Ctrl-C.
+fn an_interrupted_producer_finishes_and_says_so(cluster: &Cluster) {
+    cluster.seam(["topic", "create", "typed"]);
+    let mut produce = cluster.command(["produce", "typed"]);
+    let piped = produce.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("seam starts");
+    child.stdin.as_mut().expect("a pipe").write_all(b"one\n").expect("taken");
+    // It watches for Ctrl-C before it reads.
+    until("the line to be written", || read_all(cluster, "typed") == ["one"]);
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill(1) runs");
+    assert!(sent.success());
+    let output = {
+        // The pipe stays open meanwhile, as a terminal would.
+        let stdin = child.stdin.take();
+        let output = child.wait_with_output().expect("seam ends");
+        drop(stdin);
+        output
+    };
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 records to range 0"), "{output:?}");
 }

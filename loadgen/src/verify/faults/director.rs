@@ -266,8 +266,6 @@ impl<T: Observed> Director<T> {
         let (segment, _) = self.head().await?;
         played.segment = Some(segment);
         self.kill("all", played).await?;
-        // It is no part of the service, but `up` starts what is wholly down.
-        self.kill("relay", played).await?;
         self.dev.up(metad_rtt_ms).await.map_err(|error| error.to_string())?;
         self.await_whole().await?;
         let now = self.target.topics().await.map_err(|error| error.to_string())?;
