@@ -111,7 +111,8 @@ impl Run {
                 let segment = log.id();
                 if let Err(error) = log.write_behind(&piece, self.limits.cache_bytes) {
                     self.failed = true;
-                    tracing::error!(%error, %segment, "writing behind failed; the journal keeps everything from here on");
+                    tracing::error!(%error, %segment, "writing behind failed; the journal keeps everything from here on, until the disk is full. \
+                         Free space or repair the disk, then restart segd");
                     return;
                 }
                 let fresh = Dirty { first_lsn: lsn, since: Instant::now(), bytes: 0 };
