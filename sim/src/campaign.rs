@@ -6,10 +6,10 @@ use crate::world::stats::Stats;
 use crate::world::trace::TraceMode;
 use crate::world::{Outcome, World};
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
 
 /// A seed that broke a rule, and the rule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,14 +19,23 @@ pub struct Violation {
 }
 
 thread_local! {
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps panics of the worlds quiet: the campaign tells of them.
+/// Keeps panics of the worlds quiet: the campaign tells of them. Those of others, the model's too, go where they went.
 fn keep_panics() {
-    panic::set_hook(Box::new(|info| {
-        LAST_PANIC.with(|last| *last.borrow_mut() = info.to_string());
-    }));
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if RUNNING.get() {
+                LAST_PANIC.set(info.to_string());
+            } else {
+                before(info);
+            }
+        }));
+    });
 }
 
 /// Runs one seed to its end, or to the first broken rule.
@@ -37,7 +46,10 @@ pub fn run_seed(seed: u64, mode: FaultMode, trace: TraceMode) -> Result<Outcome,
 pub fn run_plan(plan: Plan, trace: TraceMode) -> Result<Outcome, Violation> {
     keep_panics();
     let seed = plan.seed;
-    panic::catch_unwind(AssertUnwindSafe(|| World::new(plan, trace).run())).map_err(|_| {
+    RUNNING.set(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(|| World::new(plan, trace).run()));
+    RUNNING.set(false);
+    result.map_err(|_| {
         let what = LAST_PANIC.with(|last| last.borrow().clone());
         Violation { seed, what }
     })

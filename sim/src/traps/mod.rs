@@ -118,7 +118,9 @@ fn spring(fault: &Fault, args: &TrapArgs) -> Row {
     match report.failures.first() {
         Some(failure) => {
             let caught = Caught::Model { config: case.config, states: report.states };
-            row(caught, failure.property.to_owned(), failure.said.clone().unwrap_or_default())
+            let said = failure.said.clone().unwrap_or_default();
+            let breaks = if said.is_empty() { failure.property.to_owned() } else { rule_of(&said) };
+            row(caught, breaks, said)
         }
         None => row(nobody, String::new(), String::new()),
     }
