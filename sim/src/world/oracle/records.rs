@@ -41,6 +41,7 @@ struct Record {
     range: u32,
     sent_at: u64,
     is_probe: bool,
+    is_delivered: bool,
     fate: Fate,
 }
 
@@ -54,7 +55,7 @@ pub struct Records {
 
 impl Records {
     pub fn sent(&mut self, value: Value, range: u32, now: u64, is_probe: bool) {
-        let record = Record { range, sent_at: now, is_probe, fate: Fate::Open };
+        let record = Record { range, sent_at: now, is_probe, is_delivered: false, fate: Fate::Open };
         assert!(self.records.insert(value, record).is_none(), "{value:?} is sent once");
     }
 
@@ -75,7 +76,9 @@ impl Records {
     }
 
     pub fn delivered(&mut self, now: u64, value: Value) {
-        if let Some(record) = self.records.get(&value) {
+        // Only the first time: a record that is read again later was not late.
+        if let Some(record) = self.records.get_mut(&value).filter(|record| !record.is_delivered) {
+            record.is_delivered = true;
             self.delivery_latencies.push((now, now - record.sent_at));
         }
     }
