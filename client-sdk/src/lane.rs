@@ -16,9 +16,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How often a connection is looked at.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+/// Lanes are few and routers many: a quiet one is pinged at least this often, so that a dead router is noticed soon. A router
+/// that was killed says nothing.
+const KEEP_ALIVE_MAX_MS: u64 = 500;
 /// A connection is given up when nothing at all has come for so long beyond the keep-alive interval.
-const SILENCE_BEYOND_KEEP_ALIVE: Duration = Duration::from_secs(2);
+const SILENCE_BEYOND_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// A connection to a router.
 #[derive(Clone)]
@@ -57,6 +60,7 @@ impl fmt::Debug for Lane {
 impl Lane {
     /// Dials nobody yet. Must be called inside a tokio runtime.
     pub fn new(config: &ClientConfig, quic: QuicConfig, tls: &TlsMaterial) -> Result<Lane, Error> {
+        let quic = QuicConfig { keep_alive_ms: quic.keep_alive_ms.min(KEEP_ALIVE_MAX_MS), ..quic };
         let endpoint = quic::client_endpoint(tls, &quic)?;
         let routers = config.routers.clone();
         // Clients spread over the routers.
