@@ -136,6 +136,10 @@ impl Metadata for NodesService {
         }
         let WatchRequest { after_version, who } = request.into_inner();
         tracing::debug!(%identity, who, after_version, "watch");
+        // A member that was just started would show what was long ago, to whoever knows nothing yet.
+        if tokio::time::timeout(watching::CATCH_UP, self.engine.log().caught_up()).await.is_err() {
+            return Err(Status::unavailable("this member is still catching up with its own log; ask another member"));
+        }
         let updates = watching::watch(self.engine.clone(), after_version, self.watch_idle).boxed();
         let mut response = Response::new(updates);
         name_leader(&self.engine, response.metadata_mut());

@@ -17,7 +17,7 @@ use tonic::Status;
 /// Items of a snapshot sent in one message.
 const PART_ITEMS: usize = 2048;
 /// How long a watcher that knows more than this member waits for it to catch up.
-const CATCH_UP: Duration = Duration::from_secs(10);
+pub const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// Counts itself while it lives.
 struct Counted(Arc<Engine>);

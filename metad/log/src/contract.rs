@@ -97,6 +97,7 @@ fn hint(leader: Option<&str>) -> String {
 ///    before `barrier()` was called.
 /// 5. A restarted member comes back with what it had made durable and catches up, by entries or by a snapshot. Its
 ///    state is then equal, bit for bit, to that of a member that never stopped.
+///    After `caught_up()` it holds at least what the member had applied in its life before.
 /// 6. A proposal costs one round trip to the nearest member of a quorum and one disk sync at each end, side by side;
 ///    nothing waits to gather more of them.
 pub trait MetaLog: Send + Sync + 'static {
@@ -105,6 +106,10 @@ pub trait MetaLog: Send + Sync + 'static {
 
     /// Waits until this member is shown to lead and its state holds all that was committed before the call.
     fn barrier(&self) -> BoxFuture<'_, Result<(), ProposeError>>;
+
+    /// Waits until the state holds all that this member's log held when it started, as far as it was committed. Before that it
+    /// may be older than what this member had told in its life before.
+    fn caught_up(&self) -> BoxFuture<'_, ()>;
 
     /// Changes of leadership. The newest value is always there; intermediate ones may be skipped.
     fn leadership(&self) -> watch::Receiver<Leadership>;

@@ -189,6 +189,10 @@ impl MetaLog for MemoryLog {
         async move { self.check(&self.shared.lock()) }.boxed()
     }
 
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed() // A member that starts applies everything at once.
+    }
+
     fn leadership(&self) -> watch::Receiver<Leadership> {
         self.shared.lock().members[self.at].leadership.subscribe()
     }

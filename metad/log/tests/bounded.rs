@@ -64,11 +64,16 @@ async fn start(dir: &Path, state: Sum) -> Arc<RaftLog> {
     log
 }
 
+/// Files go while they are counted: those that are gone by then take nothing.
 fn bytes_on_disk(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-    entries
-        .map(|entry| if entry.path().is_dir() { bytes_on_disk(&entry.path()) } else { entry.metadata().unwrap().len() })
-        .sum()
+    let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_on_disk(&entry.path()),
+        Ok(found) => found.len(),
+        Err(gone) if gone.kind() == std::io::ErrorKind::NotFound => 0,
+        Err(error) => panic!("{error}"),
+    };
+    entries.map(bytes).sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]

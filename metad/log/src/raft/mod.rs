@@ -68,6 +68,9 @@ pub enum StartError {
     Raft(String),
 }
 
+/// How often a member that was just started looks whether it has caught up with its own log.
+const CATCH_UP_GLANCE: Duration = Duration::from_millis(2);
+
 /// One member of an embedded Raft log.
 pub struct RaftLog {
     settings: Settings,
@@ -75,6 +78,8 @@ pub struct RaftLog {
     store: LogStore,
     peers: Peers,
     progress: Arc<Progress>,
+    /// Index of the last entry found at the start.
+    restored: u64,
     leadership: watch::Receiver<Leadership>,
     in_flight: Arc<Semaphore>,
     stopping: AtomicBool,
@@ -137,6 +142,7 @@ impl RaftLog {
             .await
             .map_err(|why| StartError::Raft(why.to_string()))?;
 
+        let restored = raft.metrics().borrow_watched().last_log_index.unwrap_or(0);
         let (tell, leadership) = watch::channel(Leadership::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(follow_leadership(raft.clone(), settings.clone(), tell));
@@ -151,6 +157,7 @@ impl RaftLog {
             store,
             peers,
             progress,
+            restored,
             leadership,
             stopping: AtomicBool::new(false),
             tasks: parking_lot::Mutex::new(tasks),
@@ -204,8 +211,14 @@ impl RaftLog {
         }
     }
 
+    /// A leader that was restarted leads on in its old term, and the log's own read index knows of nothing that was committed
+    /// in this term before: what was found at the start counts as committed too, as it will be.
     async fn read_index(&self) -> Result<(), ProposeError> {
-        let read = self.raft.ensure_linearizable(ReadPolicy::ReadIndex);
+        let read = async {
+            let read = self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
+            self.wait_until_caught_up().await;
+            read
+        };
         match tokio::time::timeout(self.settings.limits.propose_timeout, read).await {
             Err(_) => Err(ProposeError::Unknown("no quorum in time".to_owned())),
             Ok(Ok(_)) => Ok(()),
@@ -216,6 +229,17 @@ impl RaftLog {
                 Err(ProposeError::Unknown(why.to_string()))
             }
             Ok(Err(RaftError::Fatal(_))) => Err(ProposeError::ShuttingDown),
+        }
+    }
+
+    /// What was not committed at the start may have been taken back: then the log is shorter.
+    async fn wait_until_caught_up(&self) {
+        loop {
+            let last = self.raft.metrics().borrow_watched().last_log_index.unwrap_or(0);
+            if self.progress.applied_index.load(Ordering::Acquire) >= self.restored.min(last) {
+                return;
+            }
+            tokio::time::sleep(CATCH_UP_GLANCE).await;
         }
     }
 
@@ -279,6 +303,10 @@ impl MetaLog for RaftLog {
 
     fn barrier(&self) -> BoxFuture<'_, Result<(), ProposeError>> {
         self.read_index().boxed()
+    }
+
+    fn caught_up(&self) -> BoxFuture<'_, ()> {
+        self.wait_until_caught_up().boxed()
     }
 
     fn leadership(&self) -> watch::Receiver<Leadership> {
