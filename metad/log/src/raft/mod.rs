@@ -138,11 +138,11 @@ impl RaftLog {
             stall: Duration::from_millis(timing.election_max_ms),
             snapshot_timeout: limits.snapshot_timeout,
         };
+        let restored = store.last_index();
         let raft = Raft::new(id, config, network, store.clone(), machine)
             .await
             .map_err(|why| StartError::Raft(why.to_string()))?;
 
-        let restored = raft.metrics().borrow_watched().last_log_index.unwrap_or(0);
         let (tell, leadership) = watch::channel(Leadership::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(follow_leadership(raft.clone(), settings.clone(), tell));
@@ -235,7 +235,7 @@ impl RaftLog {
     /// What was not committed at the start may have been taken back: then the log is shorter.
     async fn wait_until_caught_up(&self) {
         loop {
-            let last = self.raft.metrics().borrow_watched().last_log_index.unwrap_or(0);
+            let last = self.store.last_index();
             if self.progress.applied_index.load(Ordering::Acquire) >= self.restored.min(last) {
                 return;
             }

@@ -84,6 +84,11 @@ impl LogStore {
         Ok(LogStore { shared: Arc::new(shared) })
     }
 
+    /// Index of the last entry, committed or not; 0: none.
+    pub fn last_index(&self) -> u64 {
+        self.shared.image.read().last().map_or(0, |last| last.index)
+    }
+
     /// Bytes of the entries held.
     pub fn bytes(&self) -> u64 {
         self.shared.image.read().bytes()
