@@ -13,7 +13,7 @@ use crate::error::Error;
 use convert::Nonsense;
 use seam_grpc as rpc;
 use seam_transport::meta_client::{MetaClient, MetaError};
-use seam_wire::error::{ErrorCode, WireError};
+use seam_wire::error::{Certainty, ErrorCode, WireError};
 use seam_wire::topic::{TopicConfig, validate_user_name};
 use std::time::{Duration, Instant};
 use tonic::Code;
@@ -165,7 +165,10 @@ fn failed(what: String, error: MetaError) -> Error {
         // Every call may be made again.
         MetaError::Deadline { unsure: true, .. } => WireError::unknown(ErrorCode::DeadlineExceeded, detail),
         MetaError::Deadline { unsure: false, .. } => WireError::retry(ErrorCode::DeadlineExceeded, detail),
-        MetaError::Untrusted { .. } => WireError::refused(ErrorCode::NotAuthorized, detail),
+        MetaError::Untrusted { unsure, .. } => {
+            let certainty = if unsure { Certainty::Indeterminate } else { Certainty::Definite };
+            WireError { certainty, ..WireError::refused(ErrorCode::NotAuthorized, detail) }
+        }
         MetaError::Refused(status) => WireError::refused(code_of(status.code()), detail),
     };
     Error::Request { what, source }

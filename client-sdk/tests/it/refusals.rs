@@ -50,10 +50,11 @@ async fn a_certificate_of_another_authority_gets_nowhere_and_is_told_so() {
     assert!(cluster.ranges[0].values().is_empty());
 }
 
-/// Certificates that one side does not take: administration says so at once, and that nothing can have happened. It used to
-/// try until its deadline, and then to say that the topic may have been made.
+/// Certificates that one side does not take: administration says so at once, where it used to try until its deadline. Whom we
+/// do not trust was asked nothing, and that is said. Who does not trust us says so after the handshake, and his word can be lost
+/// with the connection: the next try hears it, and what became of the first is not claimed to be known.
 #[tokio::test(flavor = "multi_thread")]
-async fn administration_without_trust_fails_at_once_and_definitely() {
+async fn administration_without_trust_fails_at_once() {
     let cluster = Cluster::start(1, 1).await;
     let other = DevCa::create(cluster.dir.path().join("other")).unwrap();
     other.issue("client", Role::Client).unwrap();
@@ -64,14 +65,14 @@ async fn administration_without_trust_fails_at_once_and_definitely() {
     distrusted.tls.ca = cluster.dir.path().join("both.crt");
     let both = [cluster.ca.ca_cert(), other.ca_cert()].map(|path| std::fs::read_to_string(path).unwrap());
     std::fs::write(&distrusted.tls.ca, both.concat()).unwrap();
-    for (mut config, remedy) in [(distrusting, "check the CA"), (distrusted, "the certificate shown there was refused")]
-    {
+    let refused = "the certificate shown there was refused";
+    for (mut config, remedy) in [(distrusting, "check the CA"), (distrusted, refused)] {
         config.request_timeout_ms = 600_000;
         let admin = Client::connect(config).unwrap().admin();
         let call = admin.create_topic("new", seamlog::TopicConfig::default());
         let error = tokio::time::timeout(Duration::from_secs(60), call).await.expect("at once").unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::NotAuthorized), "{error}");
-        assert_eq!(error.certainty(), seamlog::Certainty::Definite, "{error}");
+        assert!(remedy == refused || error.certainty() == seamlog::Certainty::Definite, "{error}");
         assert!(!error.is_retryable(), "{error}");
         let text = error.to_string();
         assert!(text.contains(remedy) && text.contains(&cluster.metad.to_string()), "{text}");

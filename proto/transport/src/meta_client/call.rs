@@ -146,8 +146,9 @@ impl MetaClient {
                         (None, None) => status.message().to_owned(),
                     };
                     failures.note(tour.at, untrusted, why);
-                    if untrusted && failures.are_final() && !*unsure {
-                        return Err(MetaError::Untrusted { members: failures.tell(&self.members) });
+                    if untrusted && failures.are_final() {
+                        let members = failures.tell(&self.members);
+                        return Err(MetaError::Untrusted { members, unsure: *unsure });
                     }
                     *unsure |= next == Next::Elsewhere && hint.is_none() && without.is_none();
                     (next, hint, cause.is_some())

@@ -9,10 +9,11 @@ pub enum MetaError {
     /// A member looked at the request and said no. Asking again is pointless before something changes.
     #[error("{}", .0.message())]
     Refused(Status),
-    /// Most members and this process do not trust each other's certificates: nothing was asked, and asking again is
-    /// pointless before certificates or settings change.
+    /// Most members and this process do not trust each other's certificates: asking again is pointless before certificates or
+    /// settings change. With `unsure` an earlier attempt broke off in another way and may have taken effect; a refusal can be
+    /// lost with its connection.
     #[error("no metad member that trusts us and is trusted by us: {members}")]
-    Untrusted { members: String },
+    Untrusted { members: String, unsure: bool },
     /// No leader answered in time. Making the request again is safe; with `unsure` it may have taken effect.
     #[error(
         "no answer from the metadata cluster to {call} within {timeout_ms} ms ({last}); check that a majority of metad members is up and reachable"
